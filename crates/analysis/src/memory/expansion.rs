@@ -67,7 +67,8 @@ impl Chances {
             let off = speed.off.and_then(|number| off.get(number));
             let longer = |at: usize| off.map_or(1.0, |off| off[at].exp());
             let time = paces.iter().enumerate();
-            let time = time.map(|(at, place)| speed.time_at(*place) * longer(at));
+            let time =
+                time.map(|(at, place)| (speed.time_at(*place) * longer(at)).max(speed.least));
             chances.time.push(if speed.is_known() { Vec::new() } else { time.collect() });
             chances.place.push(number);
         }
@@ -356,6 +357,16 @@ impl Expansion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn native_time_is_no_less_than_without_misses() {
+        let speed = Speed { least: 0.8, ..Speed::between(1.0, 0.5, 4.0) };
+        let chances = Chances::new(std::iter::once((CodeRegion::Loop(0), speed)), &[]);
+        let times = (0..REPLICATES).map(|at| chances.time(0, at));
+        let (least, most) = times
+            .fold((f64::INFINITY, 0.0f64), |(least, most), time| (least.min(time), most.max(time)));
+        assert!((least - 0.8).abs() < 1e-9 && most > 1.8, "{least} {most}");
+    }
 
     /// `looks` observations in regions by turns, each of a millisecond, which represent some seconds of one stratum.
     fn expansion(observations: usize, places: u32, seconds: f64) -> Expansion {

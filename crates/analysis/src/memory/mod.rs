@@ -67,7 +67,7 @@ use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
-use self::native::{Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
+use self::native::{Speeds, Work, is_cold, least, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::path_paces::PathPaces;
 use self::quantity::Quantity;
@@ -245,7 +245,8 @@ impl Replayed {
         };
         passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
-        let all = works(profile, &passed.bursts);
+        let paces = PathPaces::read(profile, code, &passed.bursts);
+        let all = works(profile, &passed.bursts, &paces);
         let regions = passed.bursts.iter().map(|work| work.place);
         let speeds = Speeds::new(profile, (code, &places), &all, regions);
         let bursts = &profile.recording.bursts;
@@ -269,8 +270,8 @@ impl Replayed {
             }
             is_of_use
         });
-        let works = works(profile, &passed.bursts);
-        let parts = native_parts(&passed.bursts, &works, &speeds, &places);
+        let works = works(profile, &passed.bursts, &paces);
+        let parts = native_parts(&passed.bursts, &works, &speeds, (&places, &paces));
         let observations = passed.bursts.iter().zip(parts).map(|(work, part)| Observation {
             burst: work.burst,
             time: bursts[work.burst].time,
@@ -311,7 +312,6 @@ impl Replayed {
         }
         let model = Model::new(&passed, sizes.levels());
         let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
-        let paces = PathPaces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
             passed,
             model,
@@ -655,7 +655,7 @@ fn any_line(bytes: f64) -> f64 {
 }
 
 /// What bursts did as a whole.
-fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
+fn works(profile: &Profile<'_>, all: &[BurstWork], paths: &PathPaces) -> Vec<Work> {
     let (toll, slowest) = (toll(profile.recording), Slowest::of(profile.recording));
     let of_burst = all.chunk_by(|one, next| one.burst == next.burst);
     let whole = |works: &[BurstWork]| {
@@ -674,7 +674,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             place: most?.place,
             seconds,
             instructions,
-            no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
+            least: works.iter().map(|work| least(work, paths)).sum(),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.entered() + 1,
             accesses,

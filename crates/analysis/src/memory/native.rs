@@ -25,7 +25,7 @@
 //! machine: 30,000 instructions took 0.1 to 0.5 ms, natively 3 us.) A burst with few was slower by [`MOST_PER_RECORD`] each,
 //! [`MOST_PER_BURST`], and [`EXTRA`] at most.
 //!
-//! Native code is never faster than with all its data in the first level, as its loops were timed (`collect::no_miss`), nor than the
+//! Native code is never faster than with all its data in the first level, as its loops and paths were timed (`path_paces`), nor than the
 //! core runs instructions of which none waits ([`quickest`]). No speed is known better than to [`SPEED_OFF`].
 //!
 //! A window's CPU time is schedstat's. A virtual machine deducts the time that its host stole from it, in steps of up to a
@@ -39,7 +39,6 @@
 use std::collections::HashMap;
 
 use base::{BurstId, Nanos, Tid};
-use estimate::Bounds;
 use facts::{Burst, BurstEnd, Recording};
 
 use super::allocation_clock::{AllocationClock, Standing};
@@ -48,6 +47,7 @@ use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::quickest;
 use super::counters::native_shares;
 use super::native_pace::NativePaces;
+use super::path_paces::{PathPace, PathPaces};
 use super::represented::represented;
 use super::windows::{Pair, pairs};
 use super::work::BurstWork;
@@ -112,8 +112,8 @@ pub(crate) struct Work {
     /// CPU time in it.
     pub(crate) seconds: f64,
     pub(crate) instructions: f64,
-    /// What its loops take with all their data in the first level, seconds.
-    pub(crate) no_miss: Bounds,
+    /// What it takes at least, with all data in the first level, seconds ([`least`]).
+    pub(crate) least: f64,
     pub(crate) records: f64,
     pub(crate) stops: u32,
     /// Loads and stores.
@@ -132,11 +132,18 @@ pub(crate) struct Speed {
     pub(crate) high: f64,
     /// By which logarithms its time is off besides ([`Speeds::into_off`]).
     pub(crate) off: Option<usize>,
+    /// Native time is no less than this part of its best value.
+    pub(crate) least: f64,
 }
 
 impl Speed {
     /// As fast as in the burst, exactly.
-    pub(crate) const KNOWN: Speed = Speed { best: 1.0, low: 1.0, high: 1.0, off: None };
+    pub(crate) const KNOWN: Speed = Speed { best: 1.0, low: 1.0, high: 1.0, off: None, least: 0.0 };
+
+    /// Between these two, evenly.
+    pub(crate) fn between(best: f64, low: f64, high: f64) -> Speed {
+        Speed { best, low, high, off: None, least: 0.0 }
+    }
 
     /// Whether it is known exactly.
     pub(crate) fn is_known(self) -> bool {
@@ -152,8 +159,8 @@ impl Speed {
     /// Native code is no quicker than with all its data in the first level. If it surely was, that time is wrong: on repeated
     /// data a loop may wait for its own stores.
     fn with_misses(self, work: &Work) -> Speed {
-        let most = |no_miss: f64| (work.seconds / no_miss).max(1.0);
-        let [usual, most] = [work.no_miss.low, work.no_miss.low / TOO_MUCH].map(most);
+        let most = |least: f64| (work.seconds / least).max(1.0);
+        let [usual, most] = [work.least, work.least / TOO_MUCH].map(most);
         if self.low > usual {
             return self;
         }
@@ -175,7 +182,7 @@ pub(crate) fn native_parts(
     all: &[BurstWork],
     works: &[Work],
     speeds: &Speeds,
-    places: &CodeRegions,
+    (places, paths): (&CodeRegions, &PathPaces),
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(all.len());
     let bursts = || all.chunk_by(|one, next| one.burst == next.burst).zip(works);
@@ -202,7 +209,9 @@ pub(crate) fn native_parts(
             Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
             None => {
                 let (each, speed) = speeds.each(work, whole).filter(|_| is_slowed)?;
-                Some((effort(work) * each * places.own_share(work.place), speed))
+                let seconds = effort(work) * each;
+                let least = (least(work, paths) / TOO_MUCH / seconds).min(1.0);
+                Some((seconds * places.own_share(work.place), Speed { least, ..speed }))
             }
         };
         // In a burst also the kernel's time passes.
@@ -303,11 +312,10 @@ impl Speeds {
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        let Speed { best, low, high, off: by } =
+        let Speed { best, low, high, .. } =
             self.by_windows(work).unwrap_or_else(|| self.by_time(work));
         let off = 1.0 + SPEED_OFF.value;
-        Speed { best, low: low.min(best / off), high: high.max(best * off), off: by }
-            .with_misses(work)
+        Speed::between(best, low.min(best / off), high.max(best * off)).with_misses(work)
     }
 
     /// Whether windows tell how long a burst took natively, whatever it took.
@@ -339,7 +347,7 @@ impl Speeds {
     /// Native seconds by the burst's own time and the slow-down of bursts in other regions.
     fn by_time(&self, work: &Work) -> Speed {
         // What records, cold caches and other programs added is not known: the core may have run it as fast as it can.
-        let least = work.no_miss.low.max(work.instructions * self.quickest);
+        let least = work.least.max(work.instructions * self.quickest);
         let fastest = (work.seconds / least).clamp(1.0, FASTEST);
         let (best, most) = match (work.is_untimed, is_slowed(work)) {
             (true, _) => (fastest.sqrt(), fastest),
@@ -350,14 +358,9 @@ impl Speeds {
             (false, false) => (1.0, self.slowest(work)),
         };
         let usual = self.usual[usize::from(work.is_untimed)];
-        let usual = usual.unwrap_or(Speed { best, low: 1.0, high: most, off: None });
+        let usual = usual.unwrap_or(Speed::between(best, 1.0, most));
         let best = usual.best.clamp(1.0, most);
-        Speed {
-            best,
-            low: usual.low.clamp(1.0, best),
-            high: usual.high.clamp(best, most),
-            off: None,
-        }
+        Speed::between(best, usual.low.clamp(1.0, best), usual.high.clamp(best, most))
     }
 
     /// Upper bound of the slow-down of a burst with few records.
@@ -373,6 +376,13 @@ fn effort(work: &BurstWork) -> f64 {
     work.instructions.max(work.accesses() / MOST_ACCESSES)
 }
 
+/// Seconds that a burst's work in a region takes at least: its loops with all data in the first level, and its other instructions as the
+/// quickest path of its function.
+pub(super) fn least(work: &BurstWork, paths: &PathPaces) -> f64 {
+    let others = (work.instructions - work.no_miss_instructions).max(0.0);
+    work.no_miss_time.low + others * paths.of(work).map_or(0.0, PathPace::quickest)
+}
+
 /// Whether instructions with so many accesses take as long as others: repeated string instructions do not.
 fn is_like_others(accesses: f64, instructions: f64) -> bool {
     accesses <= MOST_ACCESSES * instructions
@@ -384,7 +394,7 @@ fn usual_speed(logarithms: &[f64]) -> Option<Speed> {
         return None;
     }
     let (mean, half) = mean_and_half(logarithms, 1.0)?;
-    Some(Speed { best: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp(), off: None })
+    Some(Speed::between(mean.exp(), (mean - half).exp(), (mean + half).exp()))
 }
 
 /// Whether a burst took longer by its records, and not only its window by counters. New code makes bursts long by stops.

@@ -106,7 +106,7 @@ impl NativePaces {
     fn speed(&self, place: CodeRegion, time: Bounds) -> Speed {
         let least = 1.0 + SPEED_OFF.value;
         let (low, high) = (1.0 / time.high / least, least / time.low);
-        Speed { best: 1.0, low, high, off: self.number.get(&place).copied() }
+        Speed { off: self.number.get(&place).copied(), ..Speed::between(1.0, low, high) }
     }
 
     /// Logarithms of native times over their best value, by [`Speed::off`].

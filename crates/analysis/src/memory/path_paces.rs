@@ -42,6 +42,11 @@ pub(super) struct PathPace {
 }
 
 impl PathPace {
+    /// Of the quickest path.
+    pub(super) fn quickest(&self) -> f64 {
+        self.ends.0
+    }
+
     /// In a replicate, where what is off in all alike stands at this place between its ends; `None`: the best value.
     pub(super) fn at(&self, place: f64, replicate: Option<usize>) -> f64 {
         let (quickest, slowest) = self.ends;

@@ -322,12 +322,7 @@ impl Pair {
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
     pub(super) fn speed(&self, native: Bounds) -> Option<Speed> {
         let speed = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
-        let speed = Speed {
-            best: speed(native.best),
-            low: speed(native.high),
-            high: speed(native.low),
-            off: None,
-        };
+        let speed = Speed::between(speed(native.best), speed(native.high), speed(native.low));
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
         [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
     }
