@@ -4,10 +4,10 @@
 //! `function`).
 //!
 //! Instructions in loops take the measured no-miss time of the loop. Others take what paths through such code took, drawn in
-//! bursts that began in the same function, or in any where these are too few (`collect::no_miss`, [`together`]). Where too few
+//! bursts that began in the same function, or in any where these are too few (`path_paces`). Where too few
 //! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
-//! branches (`branches`, corrected by `predictors`). The sum is at most the native time of the burst. The three are measured
-//! apart, so each stands somewhere between its own ends in a replicate.
+//! branches (`branches`, corrected by `predictors`), each with what it waits for ([`branch_cost`]). The sum is at most the
+//! native time of the burst. The parts are measured apart, so each stands somewhere between its own ends in a replicate.
 //!
 //! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
 //! each with the latency of its hit level; hits in the first level are core time. With more threads lines may come from another core, which the cache model does not
@@ -152,7 +152,7 @@ impl Memory<'_> {
         // They are measured apart, and none is off because another is.
         let drawn: [_; 5] = std::array::from_fn(|at| Draws::new(SEED | at as u64).measured());
         // Where nothing was timed, only the ends are known.
-        let open = Draws::new(SEED).anywhere();
+        let open = Draws::new(SEED | drawn.len() as u64).anywhere();
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let cycle = cycle(self.profile.recording);
