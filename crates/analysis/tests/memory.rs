@@ -161,20 +161,19 @@ fn what_is_updated_in_a_cache_is_not_written_to_memory() {
     });
 }
 
+/// The no-miss time of a loop, per iteration.
+fn no_miss(block: BlockId, picos: Picos) -> NoMissTime {
+    let time = IterationTime { repetitions: 100, median: picos, low: picos, high: picos };
+    let outcome = NoMissOutcome::Measured(time);
+    NoMissTime { block, path: None, iterations: 8, outcome, resolution: None }
+}
+
 /// Its loop alone would take a quarter of the time.
 #[test]
 fn the_no_miss_time_gives_the_memory_bound_share() {
     let (test, block) = streaming();
     let mut recording = finished(test);
-    let time = |picos| IterationTime { repetitions: 100, median: picos, low: picos, high: picos };
-    let outcome = NoMissOutcome::Measured(time(Picos(750)));
-    recording.no_miss_times.push(NoMissTime {
-        block,
-        path: None,
-        iterations: 8,
-        outcome,
-        resolution: None,
-    });
+    recording.no_miss_times.push(no_miss(block, Picos(750)));
     with(&recording, |memory| {
         let found = memory.bound();
         let bound = found.as_ref().expect("a share");
@@ -187,7 +186,7 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
         assert_eq!((class, certainty), (Some(Class::Bandwidth), Certainty::Is), "{why}");
         assert!(why.contains("for lines in a row"), "{why}");
     });
-    recording.no_miss_times[0].outcome = NoMissOutcome::Measured(time(Picos(30_000)));
+    recording.no_miss_times[0] = no_miss(block, Picos(30_000));
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
 }
 
@@ -211,16 +210,7 @@ fn waits_in_mpi_are_no_time_of_memory() {
     let stack = test.builder.stack(&[asks, progress, recv, main]);
     test.builder.samples(PID, PID, stack, 700);
     let mut recording = finished(test);
-    let time =
-        IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
-    let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime {
-        block,
-        path: None,
-        iterations: 8,
-        outcome,
-        resolution: None,
-    });
+    recording.no_miss_times.push(no_miss(block, Picos(750)));
     with(&recording, |memory| {
         let bound = memory.bound().expect("a share");
         within(&bound.memory, 75.0, 1.0);
@@ -235,16 +225,7 @@ fn waits_in_mpi_are_no_time_of_memory() {
 fn judged(stored: f64, read: Option<f64>) -> (Metric, Metric, Verdict) {
     let (test, block) = streaming();
     let mut recording = finished(test);
-    let time =
-        IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
-    let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime {
-        block,
-        path: None,
-        iterations: 8,
-        outcome,
-        resolution: None,
-    });
+    recording.no_miss_times.push(no_miss(block, Picos(750)));
     let calibration = recording.run.calibration.as_mut().expect("one");
     for point in &mut calibration.bandwidth {
         point.bus = point.bus.times(stored, "GB/s");
@@ -316,15 +297,7 @@ fn summing(bytes: u64, core: Picos) -> Recording {
         test.builder.burst(PID, PID, &vec![round; rounds as usize]);
     }
     let mut recording = finished(test);
-    let time = IterationTime { repetitions: 100, median: core, low: core, high: core };
-    let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime {
-        block,
-        path: None,
-        iterations: 8,
-        outcome,
-        resolution: None,
-    });
+    recording.no_miss_times.push(no_miss(block, core));
     let calibration = recording.run.calibration.as_mut().expect("one");
     let rate = |level, value| LevelBandwidth {
         level,
