@@ -8,8 +8,7 @@
 //! Instruction-Level Parallelism 8, 2006). It starts each burst empty, and a first encounter does not count.
 //! *At most*: every execution of a branch that does not go to its most frequent target. No current predictor does worse over a
 //! burst, so that is the bound. Returns have a predictor stack of their own and do not count. Each iteration of a summarised loop is
-//! a branch; behind [`LONGEST`] of them the path is the same
-//! again and again, and the end is mispredicted.
+//! a branch; behind [`LONGEST`] of them the path is the same again and again, and the end is mispredicted.
 
 use std::collections::HashMap;
 

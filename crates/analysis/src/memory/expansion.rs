@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use estimate::parameters::SINGLE;
+use estimate::ratios::{FEWEST_IN_ORDER, freedom};
 use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
@@ -34,8 +35,6 @@ use super::native::Speed;
 use super::quantity::Quantity;
 use crate::figure::Figure;
 
-/// With fewer observations, their order in time estimates the scatter worse than their variance does.
-const FEWEST_IN_ORDER: usize = 6;
 /// The random parts of looks, and of what the model does not know of places.
 #[derive(Debug, Default)]
 pub(super) struct Chances {
@@ -103,12 +102,8 @@ impl Lots {
         let count = stratum.observations.len();
         self.known.entry((stratum.seed, count)).or_insert_with(|| {
             // The highest bit keeps these seeds apart from those of the observations.
-            let (mut draws, n) = (Draws::new(stratum.seed | 1 << 63), count as f64);
-            let freedom = match count {
-                0..FEWEST_IN_ORDER => (n - 1.0).max(1.0),
-                _ => 2.0 * (n - 1.0).powi(2) / (3.0 * n - 4.0),
-            };
-            (draws.tails(freedom), draws.normal())
+            let mut draws = Draws::new(stratum.seed | 1 << 63);
+            (draws.tails(freedom(count).max(1.0)), draws.normal())
         })
     }
 }
