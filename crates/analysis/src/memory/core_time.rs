@@ -134,9 +134,10 @@ fn branch_cost(
     }
 }
 
-/// Seconds that mispredicted branches cost in a burst: `cost` seconds each, `factor` times as many as the model foresees.
-fn mispredicted(burst: &BurstWork, factor: f64, cost: f64) -> f64 {
-    (burst.mispredicted * factor).min(burst.most_mispredicted) * cost
+/// Where each part of core times stands between its ends: loops, paths, the number of mispredicted branches, the cost of one, the
+/// core's speed. They are measured apart, and none is off because another is.
+fn parts() -> [Vec<f64>; 5] {
+    std::array::from_fn(|at| Draws::new(SEED | at as u64).measured())
 }
 
 /// Times of each burst, seconds.
@@ -149,8 +150,7 @@ pub(super) struct CoreTimes {
 
 impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
-        // They are measured apart, and none is off because another is.
-        let drawn: [_; 5] = std::array::from_fn(|at| Draws::new(SEED | at as u64).measured());
+        let drawn = parts();
         // Where nothing was timed, only the ends are known.
         let open = Draws::new(SEED | drawn.len() as u64).anywhere();
         let (own, covered, all) = self.no_miss_sums();
@@ -165,8 +165,7 @@ impl Memory<'_> {
             let slowest = burst.slowest_cycles * cycle;
             let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
             let known = self.paces.of(burst);
-            let predictor = predictors.of(burst.function);
-            let resolution = self.paces.resolution(burst);
+            let missed = self.missed(burst, predictors, miss);
             let waits = self.waits_at_most(burst, &latency, &timed);
             move |time: f64, at: Option<usize>| {
                 let place = |of: &[f64]| at.map_or(0.0, |at| of[at]);
@@ -183,9 +182,7 @@ impl Memory<'_> {
                         ends.at(place(open))
                     }
                 };
-                let cost = branch_cost(burst, (miss, resolution), cost, at);
-                let missed = mispredicted(burst, predictor.at(branches, at), cost);
-                let sum = burst.no_miss_time.at(loops) + others + missed;
+                let sum = burst.no_miss_time.at(loops) + others + missed([branches, cost], at);
                 let sum = sum * (1.0 + LATER_SPEED.value * later);
                 // No less than the time that waits cannot explain, whatever the parts say.
                 sum.max(time - waits).clamp(0.0, time)
@@ -223,6 +220,21 @@ impl Memory<'_> {
         CoreTimes { core, native }
     }
 
+    /// Seconds that mispredicted branches cost in a burst, by where their number and the cost of one (`miss`, where it waits for nothing)
+    /// stand between their ends.
+    fn missed<'b>(
+        &'b self,
+        burst: &'b BurstWork,
+        predictors: &'b Predictors,
+        miss: Bounds,
+    ) -> impl Fn([f64; 2], Option<usize>) -> f64 + 'b {
+        let (predictor, waits) = (predictors.of(burst.function), self.paces.resolution(burst));
+        move |[branches, cost], at| {
+            let number = burst.mispredicted * predictor.at(branches, at);
+            number.min(burst.most_mispredicted) * branch_cost(burst, (miss, waits), cost, at)
+        }
+    }
+
     /// Seconds of CPU time that mispredicted branches cost.
     #[must_use]
     pub fn mispredicted(&self) -> Metric {
@@ -231,18 +243,11 @@ impl Memory<'_> {
         }
         let miss = branch_miss(self.profile.recording);
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
-        let drawn: [_; 2] = std::array::from_fn(|at| Draws::new(SEED | (2 + at) as u64).measured());
+        let [_, _, branches, cost, _] = parts();
         let each = self.passed.bursts.iter().map(|burst| {
-            let (predictor, resolution) =
-                (predictors.of(burst.function), self.paces.resolution(burst));
-            let at = |at: usize| {
-                let [branches, cost] = [0, 1].map(|of: usize| drawn[of][at]);
-                let cost = branch_cost(burst, (miss, resolution), cost, Some(at));
-                mispredicted(burst, predictor.at(branches, Some(at)), cost)
-            };
-            let cost = branch_cost(burst, (miss, resolution), 0.0, None);
-            let best = mispredicted(burst, predictor.at(0.0, None), cost);
-            Estimate::new(best, (0..REPLICATES).map(at).collect())
+            let missed = self.missed(burst, &predictors, miss);
+            let at = |at: usize| missed([branches[at], cost[at]], Some(at));
+            Estimate::new(missed([0.0; 2], None), (0..REPLICATES).map(at).collect())
         });
         let each: Vec<Estimate> = each.collect();
         self.expansion().shown(self.expansion().drawn(&each), "s", Evidence::Estimated)

@@ -46,8 +46,6 @@ struct Each {
     count: f64,
     /// Native time of these, as far as it is off in all regions alike.
     seconds: Bounds,
-    /// By which part it is off besides, in each replicate.
-    off: Vec<f64>,
 }
 
 impl NativePaces {
@@ -58,13 +56,13 @@ impl NativePaces {
         regions: impl Iterator<Item = CodeRegion>,
         quickest: f64,
     ) -> NativePaces {
-        let each = each(windows, places);
-        let anywhere = anywhere(each.values());
-        let mut paces = NativePaces { each, ..NativePaces::default() };
-        for (place, each) in &mut paces.each {
-            paces.number.insert(*place, paces.off.len());
-            paces.off.push(std::mem::take(&mut each.off));
+        let mut paces = NativePaces::default();
+        for (place, each, off) in each(windows, places) {
+            paces.each.insert(place, each);
+            paces.number.insert(place, paces.off.len());
+            paces.off.push(off);
         }
+        let anywhere = anywhere(paces.each.values());
         let Some(Anywhere { pace, deviation, freedom }) = anywhere else { return paces };
         let mut draws = Draws::new(SEED | 2);
         for place in regions {
@@ -115,7 +113,11 @@ impl NativePaces {
     }
 }
 
-fn each(windows: &[(&Pair, f64, Bounds)], places: &CodeRegions) -> BTreeMap<CodeRegion, Each> {
+/// Of each region, with by which part its native time is off besides, in each replicate.
+fn each(
+    windows: &[(&Pair, f64, Bounds)],
+    places: &CodeRegions,
+) -> Vec<(CodeRegion, Each, Vec<f64>)> {
     let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
     for (pair, weight, _) in windows {
         for (place, count) in &pair.by_place {
@@ -166,7 +168,7 @@ fn each(windows: &[(&Pair, f64, Bounds)], places: &CodeRegions) -> BTreeMap<Code
             off.iter_mut().zip(&of_group[group]).for_each(|(sum, z)| *sum += z * deviation);
         }
         let is_known = seconds.low > 0.0;
-        is_known.then_some((place, Each { windows: terms.len(), count, seconds, off }))
+        is_known.then_some((place, Each { windows: terms.len(), count, seconds }, off))
     };
     regions.into_iter().zip(&terms).zip(off).filter_map(of).collect()
 }
@@ -208,7 +210,6 @@ mod tests {
             windows: 3,
             count: seconds / nanos * 1e9,
             seconds: Bounds { best: seconds, low: seconds * 2.0 / 3.0, high: seconds * 4.0 / 3.0 },
-            off: Vec::new(),
         }
     }
 
