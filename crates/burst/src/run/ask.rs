@@ -61,6 +61,10 @@ impl Inside<'_, '_> {
             }
         };
         self.cache.space.set_slot(area::HEARD, 0);
+        // It may have asked before it saw that, and would look for an answer for as long as it does.
+        if happened.is_none() && self.is_asked() {
+            self.answer(code, next_id);
+        }
         happened
     }
 
