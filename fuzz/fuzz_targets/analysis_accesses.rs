@@ -43,6 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     };
     let recording = Recording {
         blocks: vec![block],

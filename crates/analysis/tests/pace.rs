@@ -183,6 +183,7 @@ fn burst(id: u32, time: u64, elapsed: u64) -> Burst {
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     }
 }
 
@@ -436,6 +437,7 @@ fn window(recording: &mut Recording, (id, tid): (u32, Tid), time: Nanos, blocks:
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     });
 }
 

@@ -688,13 +688,14 @@ impl Worker {
                 .cpu_time
                 .map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.entries)),
             stand_still: ran.stand_still,
-            stops: ran.stops + ran.answers,
+            stops: ran.stops,
             fs_base: ran.fs_base,
             records: 0,
             records_lost: false,
-            entries: Some(ran.entries + ran.answers),
+            entries: Some(ran.entries),
             in_calls: Some(ran.in_calls),
             faults: ran.faults,
+            answers: Some(ran.answers),
         };
         // The first stop was counted when the visit began.
         self.picker.note_stops(ThreadId::new(pid, tid), ran.stops - 1);

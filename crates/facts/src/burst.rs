@@ -108,7 +108,7 @@ pub struct Burst {
     pub cpu_time: Option<Nanos>,
     /// How long the thread was stopped for it, in and around it.
     pub stand_still: Nanos,
-    /// How many times it was stopped, or waited for new code without a stop.
+    /// How many times it was stopped. Before format 18, waits for new code without a stop are among these.
     pub stops: u32,
     /// The thread's base of fs.
     pub fs_base: RemoteAddr,
@@ -117,14 +117,17 @@ pub struct Burst {
     /// Its records were dropped: the consumer lagged behind, the result reached its limit, or the program had
     /// overwritten some.
     pub records_lost: bool,
-    /// How often its thread went into translated code: once, and again behind new code, for which it stopped or only waited, and
-    /// behind system calls. `None` in
-    /// results of format 14 and before, where bursts ended at the first call.
+    /// How often its thread went into translated code: once, and again behind new code for which it stopped, and behind system calls.
+    /// Before format 18, waits for new code without a stop are among these. `None` in results of format 14 and before, where bursts
+    /// ended at the first call.
     pub entries: Option<u32>,
     /// How long the system calls took behind which it went on, waiting included: a part of `elapsed`, but not of `cpu_time`.
     pub in_calls: Option<Nanos>,
     /// Minor faults of the thread in it, for bursts that record accesses. `None` if unknown.
     pub faults: Option<u32>,
+    /// How often its thread waited for new code without a stop. These waits are part of `stand_still`, and not of `cpu_time`. `None`
+    /// before format 18.
+    pub answers: Option<u32>,
 }
 
 impl Burst {
@@ -152,13 +155,13 @@ pub struct Records {
     pub bytes: Vec<u8>,
 }
 
-/// How often a thread natively executed one instruction of a block, soon behind a sparse window: counted by a debug register or a
-/// probe.
+/// How often a thread natively executed one instruction of a block, soon behind a count window (before version 18, behind a sparse
+/// one): counted by a debug register or a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NativeCount {
-    /// The sparse window.
+    /// The window.
     pub burst: BurstId,
-    /// The block, which counts there. It was chosen by the window in front of that.
+    /// The block, which ran there.
     pub block: BlockId,
     /// How often.
     pub executions: u64,

@@ -115,6 +115,7 @@ fn burst(id: u32, records: u64) -> Burst {
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     }
 }
 

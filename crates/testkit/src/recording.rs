@@ -255,6 +255,7 @@ impl RecordingBuilder {
             entries: None,
             in_calls: None,
             faults: None,
+            answers: None,
         });
         burst
     }

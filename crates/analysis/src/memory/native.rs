@@ -54,7 +54,7 @@ use super::work::BurstWork;
 use crate::profile::Profile;
 use crate::traced::TracedCode;
 use estimate::interval::mean_and_half;
-use estimate::parameters::SPEED_OFF;
+use estimate::parameters::{COLD_BLOCK, SPEED_OFF};
 
 /// Seconds: a burst that left our code at once says little.
 const SHORTEST: f64 = 1e-6;
@@ -426,16 +426,14 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     // In calls a thread stops for no new code.
     let is_new = burst.in_calls.is_none_or(|time| time.0 == 0);
     let new_code = if is_new { f64::from(burst.entered().saturating_sub(1)) } else { 0.0 };
-    match toll {
+    // Code that it waited for without a stop is cold.
+    let cold = f64::from(burst.answers.unwrap_or(0)) * COLD_BLOCK.value;
+    let tracing = match toll {
         // What stops for new code take besides may be several times that.
-        Some(toll) => {
-            taken_off(burst, Some(toll)) <= running
-                && new_code * (MOST_PER_STOP * toll).max(PER_STOP) <= MOST_TRACING * running
-        }
-        None => {
-            USUAL_PER_BURST + f64::from(burst.entered() + 1) * PER_STOP <= MOST_TRACING * running
-        }
-    }
+        Some(toll) => new_code * (MOST_PER_STOP * toll).max(PER_STOP),
+        None => USUAL_PER_BURST + f64::from(burst.entered() + 1) * PER_STOP,
+    };
+    taken_off(burst, toll) <= running && tracing + cold <= MOST_TRACING * running
 }
 
 /// Whether a burst tells only what code does, and not how fast: it ended, by its records, while caches were still cold from the tracer's
@@ -477,6 +475,8 @@ mod tests {
         assert!(!tells_rates(&of(800_000, 66), toll), "65 stops for new code");
         let calls = Burst { in_calls: Some(Nanos(1)), entries: Some(66), ..of(800_000, 140) };
         assert!(tells_rates(&calls, toll));
+        let answered = |answers| Burst { answers: Some(answers), ..of(800_000, 2) };
+        assert!(tells_rates(&answered(300), toll) && !tells_rates(&answered(500), toll));
         // A window of two stops: a host stole the thread's time.
         assert!(tells_rates(&of(0, 2), toll));
     }

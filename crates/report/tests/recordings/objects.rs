@@ -329,6 +329,7 @@ fn timed(b: &mut RecordingBuilder, app: ModuleId) {
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     });
 }
 

@@ -112,6 +112,7 @@ row!(Burst = "bursts", since 2, Names {
     entries: "entries";
     in_calls: "in_calls_ns";
     faults: "faults";
+    answers: "answers";
 });
 
 row!(Records = "records", since 2, Bulk {

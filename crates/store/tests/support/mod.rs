@@ -614,6 +614,7 @@ pub fn burst_with_records(number: u32, count: u64) -> (Burst, Fact) {
         entries: None,
         in_calls: None,
         faults: None,
+        answers: None,
     };
     let records = Records { burst: burst.id, bytes: encoder.finish() };
     (burst, Fact::Records(records))
