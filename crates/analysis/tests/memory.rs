@@ -471,7 +471,8 @@ fn count_windows_give_the_native_rate() {
     }
     with(&recording, |memory| {
         let loads = memory.executed().loads;
-        within(&loads, 150_000.0 / 3e-3, 6.0);
+        // Of 20 ns that a block takes, 1.5 are beforehand taken for those of its copy.
+        within(&loads, 150_000.0 / 3e-3, 9.0);
         // At 20 ns each the loads wait for memory, where counters may make code quicker than it is natively.
         assert!(loads.low.expect("low") < 1.4 * 100_000.0 / 3e-3, "{loads:?}");
     });
@@ -479,7 +480,7 @@ fn count_windows_give_the_native_rate() {
     for burst in &mut recording.bursts {
         burst.cpu_time = Some(Nanos(9_000_000));
     }
-    with(&recording, |memory| within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0));
+    with(&recording, |memory| within(&memory.executed().loads, 150_000.0 / 3e-3, 9.0));
     // Bursts that ended while caches were cold, half of them without a window: the windows of the others tell their time.
     for burst in recording.bursts.iter_mut().filter(|burst| burst.flavour == BurstFlavour::Trace) {
         burst.end = BurstEnd::Full;
@@ -489,7 +490,7 @@ fn count_windows_give_the_native_rate() {
         window.records_lost = true;
     }
     with(&recording, |memory| {
-        within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0);
+        within(&memory.executed().loads, 150_000.0 / 3e-3, 9.0);
         assert_eq!(memory.executed().loads.samples, 6, "none is left out");
     });
 }
@@ -524,7 +525,8 @@ fn windows_tell_how_often_each_function_runs() {
         }
     }
     with(&recording, |memory| {
-        within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0);
+        // Of 15 and 30 ns that blocks take, 1.5 are beforehand taken for those of their copies.
+        within(&memory.executed().loads, 150_000.0 / 3e-3, 11.0);
     });
 }
 

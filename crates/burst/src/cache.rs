@@ -37,8 +37,8 @@ mod last_record;
 mod links;
 mod native;
 
+use counts::History;
 pub use counts::{Counts, Seldom};
-use counts::{History, JUMP};
 pub use last_record::iterations;
 pub use native::Native;
 
@@ -59,12 +59,7 @@ pub struct CachedBlock {
     entry: usize,
     table: std::ops::Range<usize>,
     chain: usize,
-    counter: std::ops::Range<usize>,
     witness: Option<Witness>,
-    /// Its first bytes; a jump may replace them.
-    counting: Option<[u8; JUMP]>,
-    /// Whether it counts now.
-    counts: bool,
     /// Exits that are linked to it.
     linked: Vec<u32>,
     exits: std::ops::Range<usize>,
@@ -139,8 +134,6 @@ pub struct Cache {
     pub entered_before: usize,
     /// How many blocks windows counted so far.
     ran: usize,
-    /// Blocks that do not count for now.
-    uncounted: HashSet<u32>,
     /// How often blocks ran in windows before.
     history: History,
     /// Native addresses of the copies, for samplers.
@@ -170,7 +163,6 @@ impl Cache {
             meets_new_code: true,
             entered_before: 0,
             ran: 0,
-            uncounted: HashSet::new(),
             history: History::default(),
             native_addresses,
             new_blocks: Vec::new(),
@@ -190,7 +182,6 @@ impl Cache {
         self.hopeless.clear();
         std::mem::take(&mut self.chains).keys().for_each(|bucket| self.empty_bucket(*bucket));
         self.ran = 0;
-        self.uncounted.clear();
         self.history = History::default();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
@@ -347,13 +338,7 @@ impl Cache {
             entry: made.entry,
             table: made.table,
             chain: made.chain,
-            counting: made
-                .bytes
-                .get(made.counter.clone())
-                .and_then(|code| code.first_chunk().copied()),
-            counter: made.counter,
             witness,
-            counts: true,
             linked: Vec::new(),
             exits: self.exits.len()..self.exits.len() + made.exits.len(),
             states: made.states,

@@ -203,54 +203,26 @@ fn counters_say_how_often_blocks_were_entered() {
 }
 
 #[test]
-fn blocks_that_run_most_stop_counting_and_begin_again() {
+fn a_block_that_runs_seldom_is_counted_natively() {
     let (mut cache, code) = cache_of(BurstFlavour::Count);
     let mut next = 0;
     cache.enter(&code, branches(), &mut next).expect("our own code");
     cache.translate_ahead(&code, branches(), 4, &mut next);
-    let run = |cache: &Cache, number: i32, times: u64| {
+    let run = |number: i32, times: u64| {
         let slot = area::COUNTERS + 8 * number;
         cache.space.set_slot(slot, cache.space.slot(slot) - times);
     };
-    let head = |cache: &Cache, number: u32| {
-        let block = cache.block(number).expect("translated");
-        let region = &cache.space.regions()[block.region];
-        let at = block.parts.address(block.counter.start).0 - region.at.0;
-        let at = region.offset + at as usize;
-        let mut words = Vec::new();
-        cache.space.memory().copy_words(at & !7, 2, &mut words);
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        [bytes[at & 7], bytes[(at & 7) + 1]]
-    };
-    run(&cache, 0, 2000);
-    assert!(cache.thin_out(0).is_none(), "a single block must go on counting");
-    cache.take_counts();
-    let run_all = |cache: &Cache| {
-        run(cache, 0, 2000);
-        run(cache, 1, 1_000_000);
-        run(cache, 2, 28_000);
-    };
-    run_all(&cache);
-    assert!(cache.thin_out(0).is_none(), "windows before have nothing to choose by");
-    cache.take_counts();
-    run_all(&cache);
-    let counting = [0, 1, 2].map(|number| head(&cache, number));
-    let (counts, seldom) = cache.thin_out(2000).expect("most of it is one block");
+    for (number, times) in [(0, 2000), (1, 1_000_000), (2, 28_000)] {
+        run(number, times);
+    }
+    let counts = cache.take_counts();
+    assert_eq!(counts.entered, [(BlockId(0), 2000), (BlockId(1), 1_000_000), (BlockId(2), 28_000)]);
+    assert_eq!(cache.note_window(&counts.entered, 1999), None);
     let first = cache.block(0).expect("translated");
     let jump = first.jump.expect("a basic block of branches");
     let offset = (jump.0 - first.start.0) as u32;
+    let seldom = cache.note_window(&counts.entered, 2000);
     assert_eq!(seldom, Some(Seldom { block: BlockId(0), jump, offset }));
-    assert_eq!(counts.entered, [(BlockId(0), 2000), (BlockId(1), 1_000_000), (BlockId(2), 28_000)]);
-    let [seldom, most, some] = [0, 1, 2].map(|number| head(&cache, number));
-    assert_eq!((seldom, some), (counting[0], counting[2]));
-    assert_eq!(most[0], 0xeb, "a jump over its counter");
-    run(&cache, 0, 5);
-    // A thread that stood inside of the counter finishes it.
-    run(&cache, 1, 1);
-    assert_eq!(cache.take_counts().entered, [(BlockId(0), 5), (BlockId(1), 0)]);
-    cache.count_all();
-    assert_eq!([0, 1, 2].map(|number| head(&cache, number)), counting);
-    assert!(cache.take_counts().entered.is_empty());
 }
 
 /// A count or a timed load needs the basic blocks of what a trace ran, and nothing else.

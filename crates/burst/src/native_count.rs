@@ -2,7 +2,7 @@
 //!
 //! What for: a block that runs seldom is a clock of the program. How often it runs per second, in the program's own code
 //! and behind a count window that tells what else runs meanwhile, is the native speed of all of that. What not: which
-//! block (`cache::counts`), what follows from the count (`analysis::memory::counters`).
+//! block (`cache::counts`), what follows from the count (`analysis::memory::copies`).
 //!
 //! The jump at the end of the block is counted. Each execution raises an exception, in which the kernel counts; the thread is not
 //! stopped. There are two ways, and the kernel ends both when we end, however we do:
@@ -30,9 +30,12 @@ use sys::process;
 use sys::trace::read_memory;
 use tracee::maps;
 
-/// Executions that are counted must be so many times their cost apart. What their exceptions disturb besides, in caches, is then 15 %
-/// of the time at most: less than what is not known without a count. Fewer executions are better (`cache::counts`), but interpreters
-/// often have none that are six times their cost apart.
+/// A count is looked at so often, and ends with so many executions: chance in more of them is little, and each costs the program an
+/// exception. Programs go from one thing to another, and a long count sees what they do on average; but not longer than this.
+const PERIOD: Duration = Duration::from_millis(2);
+const ENOUGH: u64 = 300;
+const PERIODS: u32 = 8;
+/// Executions that are counted are so many times their cost apart at least.
 const APART: u64 = 2;
 /// The cost is the median of so many rounds of so many executions.
 const ROUNDS: usize = 9;
@@ -76,12 +79,7 @@ impl NativeCounter {
     /// How often a thread executes the direct jump at an address in the next time, and how long it ran meanwhile. `None` where that
     /// cannot be counted, or the last count was too short a time ago.
     #[must_use]
-    pub fn count(
-        &mut self,
-        (pid, tid): (Pid, Tid),
-        at: RemoteAddr,
-        time: Duration,
-    ) -> Option<(u64, Nanos)> {
+    pub fn count(&mut self, (pid, tid): (Pid, Tid), at: RemoteAddr) -> Option<(u64, Nanos)> {
         self.cost?;
         let began = Instant::now();
         if self.next.is_some_and(|next| began < next) {
@@ -89,8 +87,14 @@ impl NativeCounter {
         }
         let counted = Counted::begin(self.by_probes, pid, tid, at)?;
         let [before, _, since] = counted.event.read_timed().ok()?;
-        std::thread::park_timeout(time);
-        let read = counted.event.read_timed();
+        let mut read = counted.event.read_timed();
+        for _ in 0..PERIODS {
+            std::thread::park_timeout(PERIOD);
+            read = counted.event.read_timed();
+            if read.as_ref().is_ok_and(|[executions, ..]| executions - before >= ENOUGH) {
+                break;
+            }
+        }
         if !counted.end() {
             // The code would not be as it was.
             self.cost = None;
@@ -212,13 +216,11 @@ mod tests {
             // It gets a CPU sooner or later.
             while executions == 0 {
                 counter.next = None;
-                (executions, ran) = counter
-                    .count((pid, tid), at, Duration::from_millis(2))
-                    .expect("it can be counted");
+                (executions, ran) = counter.count((pid, tid), at).expect("it can be counted");
             }
             let after = done.load(Ordering::SeqCst);
             stop.store(true, Ordering::Relaxed);
-            assert_eq!(counter.count((pid, tid), at, Duration::ZERO), None, "so soon");
+            assert_eq!(counter.count((pid, tid), at), None, "so soon");
             // One may have been announced before, and happen now.
             let most = after - before + 1;
             assert!(executions <= most, "{executions} of {most}");

@@ -18,7 +18,7 @@ use sys::trace::{self, Happened, Registers, Stop};
 use x86::Refusal;
 use x86::translate::{MOST_WORDS, area};
 
-use crate::cache::{Cache, Counts, Native, Seldom};
+use crate::cache::{Cache, Counts, Native};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
 use crate::schedule::looks_slow;
@@ -48,10 +48,8 @@ const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 pub struct Allowance {
     /// Longest time in translated code.
     pub time: Duration,
-    /// For a window in which all blocks count: the time of the sparse window right after it.
-    pub sparse: Duration,
-    /// The least time from one execution of an instruction to the next at which they may be counted natively.
-    pub apart: Nanos,
+    /// Blocks count: where the code of the window was cold, another one follows.
+    pub counts: bool,
     /// Most bytes of records, at most `space::RECORD_BYTES`.
     pub bytes: usize,
     /// Most stops for code that is not translated yet.
@@ -60,8 +58,6 @@ pub struct Allowance {
     pub ahead: usize,
     /// We have a CPU of our own: the thread asks for code in memory, and need not stop.
     pub listens: bool,
-    /// Whether a sparse window follows.
-    pub thins: bool,
     /// Nanoseconds of a tick of the time-stamp counter.
     pub tick: f64,
     /// The thread only enters and leaves again, to measure the cost of that.
@@ -96,12 +92,8 @@ pub struct Ran {
     pub words: usize,
     /// Where there was no code for the thread, and why.
     pub missing: Option<(RemoteAddr, Refused)>,
-    /// Of a sparse window: a block that ran seldom in the one before.
-    pub seldom: Option<Seldom>,
     /// The counts, of a window that another one follows in the same visit.
     pub counts: Option<Counts>,
-    /// Whether only blocks counted that run seldom.
-    pub is_sparse: bool,
     /// The windows of the same visit before this one, in their order.
     pub before: Vec<Ran>,
 }
@@ -141,8 +133,6 @@ struct Inside<'c, 'v> {
     /// Words of records when it made its last call.
     words: usize,
     missing: Option<(RemoteAddr, Refused)>,
-    seldom: Option<Seldom>,
-    is_sparse: bool,
     /// The window only brings code into the caches, until its time is over.
     warms_up: bool,
     /// Windows that are over.
@@ -190,10 +180,7 @@ pub fn run<'v>(
         if last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted)) {
             last.native = inside.native();
             let goes_on = |inside: &mut Inside<'_, '_>| {
-                inside.goes_on_warmed_up()
-                    || inside.goes_on()
-                    || inside.goes_on_warm()
-                    || inside.goes_on_sparsely()
+                inside.goes_on_warmed_up() || inside.goes_on() || inside.goes_on_warm()
             };
             if last.native.is_some() && goes_on(&mut inside) {
                 continue;
@@ -224,9 +211,7 @@ pub fn run<'v>(
         fs_base,
         words,
         missing: inside.missing,
-        seldom: inside.seldom,
         counts: None,
-        is_sparse: inside.is_sparse,
         before: std::mem::take(&mut inside.before),
     };
     Ok((ran, visit))
@@ -265,7 +250,6 @@ impl<'c, 'v> Inside<'c, 'v> {
         clock: &'c dyn Fn() -> Option<Nanos>,
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
-        cache.count_all();
         let used = visit.used.or_else(clock);
         let at = visit.native.instruction_pointer();
         let entry = match allowance.is_empty {
@@ -286,8 +270,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         }
         visit.since = began;
         let cold = Duration::from_nanos(cache.entered_before as u64 * COLD_BLOCK.0);
-        let counts_all = !allowance.sparse.is_zero();
-        let warms_up = counts_all && cold > allowance.time / COLD_PART as u32;
+        let warms_up = allowance.counts && cold > allowance.time / COLD_PART as u32;
         let cold = cold.min(allowance.time / 4).max(SHORTEST_WARM_UP);
         Ok(Inside {
             visit: Some(visit),
@@ -314,8 +297,6 @@ impl<'c, 'v> Inside<'c, 'v> {
             in_calls: Nanos(0),
             words: 0,
             missing: None,
-            seldom: None,
-            is_sparse: false,
             before: Vec::new(),
         })
     }
@@ -374,37 +355,20 @@ impl<'c, 'v> Inside<'c, 'v> {
         std::mem::take(&mut self.warms_up) && self.counts_anew()
     }
 
-    /// Begins a window in which all blocks count.
     fn counts_anew(&mut self) -> bool {
         let counts = self.cache.take_counts();
-        self.next_window(counts, self.allowance.time)
+        self.next_window(counts)
     }
 
     /// The same for a window that follows one whose code was cold. Most of that one's time went into fetching code: what ran once
     /// in a tenth of a second has left the caches, and a wait of 1 us for each of 500 blocks is half a millisecond.
     fn goes_on_warm(&mut self) -> bool {
-        let Some(ran) = self.ran().filter(|_| self.before.is_empty() && self.counts_all()) else {
+        let Some(ran) = self.ran().filter(|_| self.before.is_empty() && self.allowance.counts)
+        else {
             return false;
         };
         let cold = self.cache.entered_blocks() as u64 * COLD_BLOCK.0;
         cold > ran.0 / COLD_PART && self.counts_anew()
-    }
-
-    /// The same for the sparse window after a full one.
-    fn goes_on_sparsely(&mut self) -> bool {
-        if !self.counts_all() || !self.allowance.thins {
-            return false;
-        }
-        let ran = self.ran().unwrap_or(Nanos(0));
-        let most = ran.0.checked_div(self.allowance.apart.0).unwrap_or(0);
-        let Some((counts, seldom)) = self.cache.thin_out(most) else { return false };
-        (self.seldom, self.is_sparse) = (seldom, true);
-        self.next_window(counts, self.allowance.sparse)
-    }
-
-    /// Whether this is a window in which all blocks count.
-    fn counts_all(&self) -> bool {
-        !self.is_sparse && !self.allowance.sparse.is_zero()
     }
 
     /// CPU time of a stopped thread since this window began.
@@ -414,7 +378,7 @@ impl<'c, 'v> Inside<'c, 'v> {
     }
 
     /// Ends a window and begins the next one.
-    fn next_window(&mut self, counts: Counts, time: Duration) -> bool {
+    fn next_window(&mut self, counts: Counts) -> bool {
         let Some(visit) = self.visit.as_ref() else { return false };
         let (tid, fs_base) = (visit.tid, visit.native.fs_base());
         let cpu_time = self.ran();
@@ -431,9 +395,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             fs_base,
             words: 0,
             missing: None,
-            seldom: None,
             counts: Some(counts),
-            is_sparse: false,
             before: Vec::new(),
         });
         if self.resume(tid).is_err() {
@@ -443,7 +405,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.used = self.used_by_then.flatten();
         (self.stops, self.given, self.misses, self.calls, self.asked) = (1, 0, 0, 0, Nanos(0));
         self.began = Instant::now();
-        self.until = self.began + time;
+        self.until = self.began + self.allowance.time;
         true
     }
 

@@ -26,10 +26,6 @@ const QUICK_TRACES_PER_COUNT: u32 = 8;
 const EXPLORING: u32 = 4;
 /// So many pieces of new code in a trace are too much of it: what a brief one may stop for.
 const MUCH_NEW: u32 = 16;
-/// Sparse windows may take so much of each visit's time on average: in a program of much code a millisecond goes by until
-/// hundreds of blocks no longer count.
-const THINNING: Nanos = Nanos(1_000_000);
-
 /// Timed loads follow every fourth trace.
 const TRACES_PER_TIMED: u32 = 4;
 
@@ -66,8 +62,6 @@ pub struct Schedule {
     timed_is_due: bool,
     /// Windows to come that only look for new code.
     exploring: u32,
-    /// What sparse windows took beyond what they may.
-    thinning: Nanos,
 }
 
 impl Schedule {
@@ -96,30 +90,14 @@ impl Schedule {
         explores
     }
 
-    /// Whether a sparse window may follow the next one.
-    pub fn thins(&mut self) -> bool {
-        self.thinning = self.thinning - THINNING.min(self.thinning);
-        self.thinning.0 == 0
-    }
-
-    /// Notes how a burst ended, which came to so many pieces of new code, and for how long its thread stood still.
-    pub fn note_end(
-        &mut self,
-        flavour: BurstFlavour,
-        end: BurstEnd,
-        new_code: u32,
-        stood_still: Nanos,
-    ) {
+    /// Notes how a burst ended, which came to so many pieces of new code.
+    pub fn note_end(&mut self, flavour: BurstFlavour, end: BurstEnd, new_code: u32) {
         match (flavour, end) {
             // With fewer, its time was over.
             (BurstFlavour::Trace, BurstEnd::Untranslated) if new_code >= MUCH_NEW => {
                 self.exploring = EXPLORING;
             }
             (BurstFlavour::Count, BurstEnd::Time) => self.exploring = 0,
-            (BurstFlavour::Sparse, _) => {
-                self.exploring = 0;
-                self.thinning += stood_still;
-            }
             _ => {}
         }
     }
@@ -147,16 +125,13 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Brief => BRIEF_BYTES,
         Length::Long => RECORD_BYTES / 4 * 3,
     };
-    let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
     Allowance {
         time,
-        sparse,
-        apart: Nanos(0),
+        counts: flavour == BurstFlavour::Count,
         bytes,
         misses,
         ahead: if flavour == BurstFlavour::Trace { 0 } else { AHEAD },
         listens: false,
-        thins: false,
         tick: 0.0,
         is_empty: false,
         stays: false,
@@ -221,28 +196,18 @@ mod tests {
         let mut schedule = Schedule::default();
         assert!(!schedule.explores());
         let mut ended = |flavour, end, new_code| {
-            schedule.note_end(flavour, end, new_code, Nanos(0));
+            schedule.note_end(flavour, end, new_code);
             (0..10).take_while(|_| schedule.explores()).count()
         };
         assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated, 17), EXPLORING as usize);
         assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Full, 17), 0);
         assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated, 3), 0, "its time was over");
-        schedule.note_end(BurstFlavour::Trace, BurstEnd::Untranslated, 17, Nanos(0));
+        schedule.note_end(BurstFlavour::Trace, BurstEnd::Untranslated, 17);
         assert!(schedule.explores());
-        schedule.note_end(BurstFlavour::Count, BurstEnd::Untranslated, 17, Nanos(0));
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Untranslated, 17);
         assert!(schedule.explores());
-        schedule.note_end(BurstFlavour::Count, BurstEnd::Time, 1, Nanos(0));
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Time, 1);
         assert!(!schedule.explores(), "a window met no new code");
-    }
-
-    #[test]
-    fn a_sparse_window_that_took_long_is_waited_for() {
-        let mut schedule = Schedule::default();
-        assert!(schedule.thins());
-        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, 1, THINNING);
-        assert!(schedule.thins(), "the next one may");
-        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, 1, Nanos(3 * THINNING.0));
-        assert_eq!([(); 3].map(|()| schedule.thins()), [false, false, true]);
     }
 
     #[test]

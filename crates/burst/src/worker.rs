@@ -116,7 +116,7 @@ pub struct Worker {
     native_counter: Option<NativeCounter>,
     /// Code that samples show, by process.
     code: HashMap<Pid, Vec<RemoteAddr>>,
-    /// The last sparse window, if it has a block that runs seldom.
+    /// The last window, if it has a block that runs seldom.
     seldom: Option<(BurstId, Seldom)>,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
@@ -469,10 +469,10 @@ impl Worker {
     /// Counts how often the thread natively runs the block that runs seldom.
     fn count_natively(&mut self, ThreadId { pid, tid }: ThreadId) {
         let counter = self.native_counter.get_or_insert_with(NativeCounter::measured);
-        let Some((burst, Seldom { block, jump, offset })) = self.seldom.take() else { return };
-        // Twice as long as the sparse window of a brief burst: then most of the error is that window's.
-        let time = self.options.longest * 2 / 3;
-        let counted = counter.count((pid, tid), jump, time);
+        let Some((burst, Seldom { block, jump, offset })) = self.seldom.take() else {
+            return;
+        };
+        let counted = counter.count((pid, tid), jump);
         let Some((executions, time)) = counted else { return };
         let cost = counter.cost.unwrap_or_default();
         let taken = Nanos(cost.0.saturating_mul(executions)).min(time);
@@ -565,7 +565,7 @@ impl Worker {
     fn run(&mut self, pid: Pid, visit: Visit<'_>, flavour: BurstFlavour) -> Result<bool, Refused> {
         let tid = visit.tid;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
-        let mut allowance = self.allowance(pid, flavour);
+        let mut allowance = self.allowance(flavour);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
@@ -616,23 +616,13 @@ impl Worker {
         ran.map(|()| true)
     }
 
-    fn allowance(&mut self, pid: Pid, flavour: BurstFlavour) -> Allowance {
-        let apart = self.native_counter.as_ref().map_or(Nanos(0), NativeCounter::apart);
+    fn allowance(&self, flavour: BurstFlavour) -> Allowance {
         let listens = self.has_free_cpu();
         let tick = self.ticks.map_or(0.0, |(began, at)| {
             elapsed(began).0 as f64 / read_tsc().unwrap_or(0).saturating_sub(at).max(1) as f64
         });
         let listens = listens && tick > 0.0;
-        let is_full = flavour == BurstFlavour::Count;
-        let program = self.programs.get_mut(&pid).filter(|_| is_full);
-        let thins = program.is_some_and(|program| program.schedule.thins());
-        Allowance {
-            apart,
-            listens,
-            tick,
-            thins,
-            ..allowance(flavour, self.options.longest, self.length)
-        }
+        Allowance { listens, tick, ..allowance(flavour, self.options.longest, self.length) }
     }
 
     fn note_missing(&mut self, pid: Pid, missing: Option<(RemoteAddr, Refused)>) {
@@ -666,9 +656,8 @@ impl Worker {
             self.publish(pid, tid, flavour, begin, window);
             begin = next;
         }
-        let flavour = if ran.is_sparse { BurstFlavour::Sparse } else { flavour };
         if let Some(program) = self.programs.get_mut(&pid) {
-            program.schedule.note_end(flavour, ran.end, ran.entries + ran.answers, ran.stand_still);
+            program.schedule.note_end(flavour, ran.end, ran.entries + ran.answers);
         }
         self.publish(pid, tid, flavour, begin, ran);
     }
@@ -714,8 +703,12 @@ impl Worker {
             }
         };
         let tally = content.tally();
-        if let Some(seldom) = ran.seldom {
-            self.seldom = Some((id, seldom));
+        if let (BurstFlavour::Count, BurstEnd::Time, Content::Counts(counts)) =
+            (flavour, ran.end, &content)
+        {
+            let apart = self.native_counter.as_ref().map_or(Nanos(0), NativeCounter::apart);
+            let most = burst.cpu_time.unwrap_or_default().0.checked_div(apart.0).unwrap_or(0);
+            self.seldom = cache.note_window(&counts.entered, most).map(|seldom| (id, seldom));
         }
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);

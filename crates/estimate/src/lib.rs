@@ -27,7 +27,7 @@
 mod bounds;
 mod draws;
 mod estimate;
-mod groups;
+pub mod groups;
 pub mod interval;
 mod multiplexed;
 mod normal;
@@ -39,6 +39,6 @@ pub mod student;
 pub use bounds::Bounds;
 pub use draws::Draws;
 pub use estimate::{Estimate, REPLICATES, poisson_replicates};
-pub use groups::{GroupMean, groups};
+pub use groups::GroupMean;
 pub use multiplexed::scaled_estimate;
 pub use run_length::{RunLength, run_length};

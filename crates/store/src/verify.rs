@@ -202,7 +202,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "native-counts-known",
-        "blocks that were counted natively were counted in the sparse window before, and the instruction lies in the block",
+        "blocks that were counted natively were counted in the window before, and the instruction lies in the block",
         bursts::native_counts_known,
     ),
     invariant(

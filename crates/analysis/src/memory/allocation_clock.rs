@@ -2,7 +2,7 @@
 //!
 //! What for: the library that counts heap blocks knows how many the program allocated in all its time, nearly all of it native. Count
 //! windows tell how many it allocated in them. So the windows' native time is theirs over the rate of all, whatever their copies of
-//! code took: jumps, look-ups of returns, cold code. What not: what counters alone take (`counters`), programs that allocate seldom.
+//! code took: jumps, look-ups of returns, cold code. What not: what counts of single blocks tell (`copies`), programs that allocate seldom.
 //!
 //! Each window's native time has bounds ([`super::native`]): near its own time where code goes on by itself, a third of it where
 //! each tenth instruction is a call or a return. What a jump or a look-up takes is the same in all: so all windows stand at the same

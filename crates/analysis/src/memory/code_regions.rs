@@ -188,6 +188,11 @@ impl CodeRegions {
         self.weight.get(&place).copied().filter(|weight| *weight > 0.0)
     }
 
+    /// The same of all places.
+    pub(crate) fn all_sampled(&self) -> f64 {
+        self.weight.values().sum()
+    }
+
     /// Share of a region's time outside the kernel, 0 to 1; never 0, because bursts begin in the program's own code.
     pub(crate) fn own_share(&self, place: CodeRegion) -> f64 {
         self.own.get(&place).copied().unwrap_or(1.0)

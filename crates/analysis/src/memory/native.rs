@@ -13,13 +13,12 @@
 //! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
 //! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
 //! Where allocations tell how long windows took natively, they narrow it for all of them (`allocation_clock`).
-//! The cost of a window's counters is deducted from its time: the usual cost, taken together with what a sparse window after it shows
-//! (`counters`). So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
-//! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
-//! in the first the copies were cold. Of a window that had no such successor, their waits are deducted, which are hardly known.
+//! Copies of blocks take longer than native code: what of a window's time is native is known beforehand to some part, and native counts
+//! tell it (`copies`). A window in which many blocks ran is followed at once by another one, which counts in its place: in the first the
+//! copies were cold.
 //! Such a rest in several regions is divided in proportion to its instructions in each, times the mean time of an instruction there,
 //! which samples of the whole run show.
-//! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
+//! Bounds: the scatter of windows, and what is not known of copies. For bursts without windows: the
 //! scatter of other slow-downs, which are at least 1. Where there are none, a burst with many records may have been as slow as the core
 //! can make it by comparison: records fill cold memory, the copies of code were cold, other programs had the CPU. (perl on a busy
 //! machine: 30,000 instructions took 0.1 to 0.5 ms, natively 3 us.) A burst with few was slower by [`MOST_PER_RECORD`] each,
@@ -44,8 +43,8 @@ use facts::{Burst, BurstEnd, Recording};
 use super::allocation_clock::{AllocationClock, Standing};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::quickest;
-use super::counters::native_shares;
+use super::copies::native_shares;
+use super::core_time::{cycle, quickest};
 use super::native_pace::NativePaces;
 use super::path_paces::{PathPace, PathPaces};
 use super::represented::represented;
@@ -273,7 +272,7 @@ impl Speeds {
             pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
         let windows = pairs.iter().map(|(_, pair)| (pair.place, pair.time, &pair.windows));
-        let shares = native_shares(&windows.collect::<Vec<_>>());
+        let shares = native_shares(&windows.collect::<Vec<_>>(), cycle(recording));
         pairs.iter_mut().zip(shares).for_each(|((_, pair), share)| pair.share = share);
         let clock = AllocationClock::new(profile, code, places);
         let standing = clock.and_then(|clock| {
@@ -451,7 +450,6 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::windows::tells_counters;
     use super::*;
 
     #[test]
@@ -466,9 +464,6 @@ mod tests {
             stops,
             ..recording.bursts[0].clone()
         };
-        let sparse = |end| tells_counters(&Burst { end, ..of(800_000, 2) });
-        assert!(sparse(BurstEnd::Time) && !sparse(BurstEnd::Native));
-        assert!(!tells_counters(&of(200_000, 2)), "caches were cold");
         let toll = Some(6e-6);
         assert!(!tells_rates(&of(0, 66), toll));
         assert!(tells_rates(&of(4_500_000, 66), toll));

@@ -1,10 +1,11 @@
 //! What an instruction takes natively in each region of the code, by all windows.
 //!
 //! What for: native seconds of an instruction, with what is off in all regions alike (the cost of counting, of which windows miss the same
-//! everywhere) and what is off by chance: windows scatter, and few windows say little ([`estimate::ratios`]). A
-//! window of several regions is divided in proportion to its instructions in each, times their relative time: the share of the
-//! program's time that samples find in the region, over its instructions in all windows; where no sample fell, the mean. Each
-//! window counts as much as its moment represents. What not: native time of a single window (`windows`); of bursts (`native`).
+//! everywhere) and what is off by chance: windows scatter, and few windows say little ([`estimate::ratios`]). Windows
+//! begin at random moments of the program, so all of them together spend in a region the share of the time that samples find there. An
+//! instruction there takes that share of their native time, over the region's instructions in them; where no sample fell, as
+//! long as the mean. A single window is not divided: one in which a region did not run tells as much of it as the others. Each window
+//! counts as much as its moment represents. What not: native time of a single window (`windows`); of bursts (`native`).
 //!
 //! A region without windows is like one more of those that have some: its pace is drawn around the mean of all, by the scatter of
 //! regions, each in proportion to its time, and what is known of that before ([`PACES_APART`]). No instruction takes less than
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use estimate::interval::Z_95;
 use estimate::parameters::{PACES_APART, SPEED_OFF};
 use estimate::ratios::{Term, off};
-use estimate::{Bounds, Draws};
+use estimate::{Bounds, Draws, REPLICATES};
 
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::native::Speed;
@@ -25,6 +26,8 @@ use super::windows::Pair;
 
 /// So many regions' worth is known of their scatter before.
 const BEFORE: f64 = 3.0;
+/// Of more windows, those that follow each other are one observation.
+const MOST_OBSERVATIONS: usize = 256;
 /// Random numbers of windows, of groups of these, and of regions without any.
 const SEED: u64 = 0x0070_6163_6500;
 
@@ -118,59 +121,60 @@ fn each(
     windows: &[(&Pair, f64, Bounds)],
     places: &CodeRegions,
 ) -> Vec<(CodeRegion, Each, Vec<f64>)> {
-    let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
-    for (pair, weight, _) in windows {
-        for (place, count) in &pair.by_place {
-            *counts.entry(*place).or_default() += weight * count;
-        }
-    }
-    let sampled: f64 = counts.keys().filter_map(|place| places.sampled(*place)).sum();
-    let mean = if sampled > 0.0 { sampled / counts.values().sum::<f64>() } else { 1.0 };
-    // Half a sample over three instructions would be microseconds each: without a sample, a region is like the others.
-    let relative =
-        |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
     let mut in_order: Vec<&(&Pair, f64, Bounds)> = windows.iter().collect();
     in_order.sort_by_key(|(pair, ..)| pair.time);
-    let mut terms: BTreeMap<CodeRegion, Vec<Term>> = BTreeMap::new();
-    let mut seconds: BTreeMap<CodeRegion, Bounds> = BTreeMap::new();
+    let batch = in_order.len().div_ceil(MOST_OBSERVATIONS).max(1);
+    let mut seconds = Bounds::exactly(0.0);
+    let mut observed: Vec<(f64, BTreeMap<CodeRegion, f64>)> = Vec::new();
+    let mut found: BTreeMap<CodeRegion, Each> = BTreeMap::new();
     // Seconds by which those of a group of windows are off, apart from others.
-    let mut own: BTreeMap<(CodeRegion, usize), f64> = BTreeMap::new();
-    for (observation, (pair, weight, native)) in in_order.into_iter().enumerate() {
-        let (native, off) = pair.common_part(*native);
-        let native = native.times(*weight);
-        let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
-        let known: f64 = pair.by_place.values().sum();
-        // Instructions of no region, or of one of several, take the mean time.
-        let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
-        for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
-            let part = native.times(long(one) / all);
-            if let Some(share) = pair.share {
-                *own.entry((*one.0, share.group)).or_default() += part.best * off;
+    let mut apart: BTreeMap<usize, f64> = BTreeMap::new();
+    for windows in in_order.chunks(batch) {
+        let (mut native, mut counts) = (0.0, BTreeMap::new());
+        for (pair, weight, time) in windows {
+            let (time, off) = pair.common_part(*time);
+            let time = time.times(*weight);
+            seconds = seconds.plus(time);
+            native += time.best;
+            *apart.entry(pair.share.group).or_default() += time.best * off;
+            for (place, count) in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
+                *counts.entry(*place).or_default() += weight * count;
+                let none = || Each { windows: 0, count: 0.0, seconds: Bounds::exactly(0.0) };
+                let each = found.entry(*place).or_insert_with(none);
+                each.windows += 1;
+                each.count += weight * count;
             }
-            let term = Term { observation, upper: part.best, lower: weight * one.1 };
-            terms.entry(*one.0).or_default().push(term);
-            let sum = seconds.entry(*one.0).or_default();
-            *sum = sum.plus(part);
         }
+        observed.push((native, counts));
     }
-    let mut groups = Draws::new(SEED | 1);
-    let mut of_group: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for (_, group) in own.keys() {
-        of_group.entry(*group).or_insert_with(|| groups.normal());
+    let all: f64 = found.values().map(|each| each.count).sum();
+    for (place, each) in &mut found {
+        // Where no sample fell it is like the others: half a sample over three instructions would be microseconds each.
+        let sampled = places.sampled(*place).map(|own| own / places.all_sampled());
+        each.seconds = seconds.times(sampled.unwrap_or(each.count / all));
     }
-    let regions: Vec<CodeRegion> = terms.keys().copied().collect();
-    let terms: Vec<Vec<Term>> = terms.into_values().collect();
-    let off = off(&terms, SEED);
-    let of = |((place, terms), off): ((CodeRegion, &Vec<Term>), Option<Vec<f64>>)| {
-        let (count, seconds, mut off) = (counts[&place], seconds[&place], off?);
-        for ((_, group), half) in own.range((place, 0)..=(place, usize::MAX)) {
-            let deviation = half / seconds.best / Z_95;
-            off.iter_mut().zip(&of_group[group]).for_each(|(sum, z)| *sum += z * deviation);
-        }
-        let is_known = seconds.low > 0.0;
-        is_known.then_some((place, Each { windows: terms.len(), count, seconds }, off))
+    let terms = |(place, each): (&CodeRegion, &Each)| -> Vec<Term> {
+        let share = each.seconds.best / seconds.best;
+        let term = |(observation, (native, counts)): (usize, &(f64, BTreeMap<_, _>))| Term {
+            observation,
+            upper: native * share,
+            lower: counts.get(place).copied().unwrap_or(0.0),
+        };
+        observed.iter().enumerate().map(term).collect()
     };
-    regions.into_iter().zip(&terms).zip(off).filter_map(of).collect()
+    let off = off(&found.iter().map(terms).collect::<Vec<_>>(), SEED);
+    let mut draws = Draws::new(SEED | 1);
+    let mut of_groups = vec![0.0; REPLICATES];
+    for half in apart.values() {
+        let deviation = half / seconds.best / Z_95;
+        of_groups.iter_mut().zip(draws.normal()).for_each(|(sum, z)| *sum += z * deviation);
+    }
+    let of = |((place, each), off): ((CodeRegion, Each), Option<Vec<f64>>)| {
+        let mut off = off?;
+        off.iter_mut().zip(&of_groups).for_each(|(sum, group)| *sum += group);
+        (each.seconds.low > 0.0).then_some((place, each, off))
+    };
+    found.into_iter().zip(off).filter_map(of).collect()
 }
 
 /// Native seconds of an instruction in one more region.

@@ -188,19 +188,6 @@ pub(crate) struct CountedBlock {
     pub(crate) start: Option<CodeAddress>,
     /// Where native code goes on if it does not branch.
     pub(crate) behind: Option<CodeAddress>,
-    /// How its copy leads on.
-    pub(crate) way_on: WayOn,
-}
-
-/// How the copy of a counted block leads to the next one, and whether native code is quicker there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WayOn {
-    /// By a jump, as natively.
-    Alike,
-    /// By a jump to the code behind it, where native code just goes on; or by its branch, as natively.
-    Jump,
-    /// By a look-up of the target, where native code returns or branches.
-    LookUp,
 }
 
 fn most_accesses(block: &x86::Block) -> f64 {
@@ -210,16 +197,6 @@ fn most_accesses(block: &x86::Block) -> f64 {
         _ => 1.0,
     };
     block.instructions.iter().flat_map(x86::Instruction::accesses).map(most).sum()
-}
-
-fn way_on(block: &x86::Block) -> WayOn {
-    match block.instructions.last().map(x86::Instruction::flow) {
-        Some(x86::Flow::Return | x86::Flow::IndirectJump | x86::Flow::IndirectCall) => {
-            WayOn::LookUp
-        }
-        Some(x86::Flow::Jump(_) | x86::Flow::Call(_)) => WayOn::Alike,
-        _ => WayOn::Jump,
-    }
 }
 
 /// A loop that was timed with registers for what it loads again and again.
@@ -265,15 +242,14 @@ impl TracedCode {
                 BurstFlavour::Count | BurstFlavour::Sparse => {
                     instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
                         let instructions = decoded.instructions.len();
-                        let (start, way_on) = (places.first().copied(), way_on(&decoded));
+                        let start = places.first().copied();
                         let last = places.last().zip(decoded.instructions.last());
                         let behind = last.and_then(|(at, one)| {
                             let offset = at.offset.0.checked_add(one.length() as u64)?;
                             Some(CodeAddress::new(at.module, FileOffset(offset)))
                         });
                         let accesses = most_accesses(&decoded);
-                        let counted =
-                            CountedBlock { instructions, accesses, start, behind, way_on };
+                        let counted = CountedBlock { instructions, accesses, start, behind };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }
@@ -519,24 +495,6 @@ pub(crate) fn instructions(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn copies_of_blocks_jump_to_what_is_behind_and_look_up_where_returns_lead() {
-        let way = |bytes: &[u8]| {
-            let code = CodeBytes { start: RemoteAddr(0x1000), bytes };
-            way_on(&read_pieces(&mut Reader::new(), &[code]).expect("code"))
-        };
-        // jne 1000; add rax, 1: it goes on
-        assert_eq!(way(&[0x75, 0xfe]), WayOn::Jump);
-        assert_eq!(way(&[0x48, 0x83, 0xc0, 0x01]), WayOn::Jump);
-        // ret; jmp rax; call [rax]
-        for bytes in [&[0xc3][..], &[0xff, 0xe0], &[0xff, 0x10]] {
-            assert_eq!(way(bytes), WayOn::LookUp);
-        }
-        // jmp 1000; call 2000
-        assert_eq!(way(&[0xeb, 0xfe]), WayOn::Alike);
-        assert_eq!(way(&[0xe8, 0xfb, 0x0f, 0x00, 0x00]), WayOn::Alike);
-    }
 
     /// In a block with a value for rdi and one for rsp: whether each access follows a call or jump, and whether it leads on.
     fn ends(code: &[u8]) -> (Vec<bool>, bool) {

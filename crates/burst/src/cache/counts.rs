@@ -8,16 +8,10 @@
 //! superblock it would overstate the instructions after a side exit, and a counter per side exit would cost as much
 //! as the one of the basic block. The end of a window is not exact: the block in which it ends is counted whole.
 //!
-//! Counters slow code down by an unknown amount: by nothing during a wait for memory, by a third in a tight loop. So
-//! a sparse window follows each window in which all blocks count. In it, only blocks that run seldom count
-//! ([`Cache::thin_out`]). The rates of these in both windows give the cost of the other counters. Windows before tell which
-//! blocks run seldom: in the one that chose them, they would have run less often than usual by chance.
-//!
-//! Links bypass the counter of a block that does not count. Entries through the table meet a jump over it, which
-//! costs about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. If it
-//! is stopped inside a counter, it continues there: only the first bytes of the counter change.
+//! Copies of blocks take longer than native code, by an amount that depends on what the program does. So a block that ran in a window is
+//! counted natively behind it (`native_count`): the one of which earlier windows say that its count tells most.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -28,54 +22,41 @@ use super::Cache;
 /// The start value of a counter. The fastest block, entered once per ns, uses it up in 67 ms: longer than a usual
 /// window. And if the tracer dies, the thread leaves after this many entries of one block at most.
 const START: u64 = 1 << 26;
-/// Bytes of the jump over a counter.
-pub(super) const JUMP: usize = 2;
-/// At most one part in so many of a window's count stays counted: the counters then take a thirtieth of the time.
-const STAYS: u64 = 32;
-/// At least this many must: the statistical error is then 3 %.
-const FEWEST: u64 = 1000;
-/// If more than this share stayed counted, the two windows would hardly differ.
-const MOST: f64 = 2.0 / 3.0;
-
-/// What is not known of the cost of a native count, as a part of it: 1.0 to 1.6 times what it is in code that needs no caches
-/// (`estimate::parameters::DISTURBED`).
-const UNKNOWN_COST: f64 = 0.3;
-
 /// How often blocks ran in windows, of which each counts half as much as the next.
 #[derive(Debug, Default)]
 pub(super) struct History {
     windows: f64,
     /// The sum of each block's counts, and that of their squares.
-    sums: HashMap<u32, (f64, f64)>,
+    sums: HashMap<BlockId, (f64, f64)>,
 }
 
 impl History {
-    fn add(&mut self, entered: &[(u64, u32)]) {
+    fn add(&mut self, entered: &[(BlockId, u64)]) {
         self.windows = self.windows / 2.0 + 1.0;
         self.sums
             .values_mut()
             .for_each(|(sum, squares)| (*sum, *squares) = (*sum / 2.0, *squares / 2.0));
-        for (times, number) in entered {
-            let (sum, squares) = self.sums.entry(*number).or_default();
+        for (block, times) in entered {
+            let (sum, squares) = self.sums.entry(*block).or_default();
             (*sum, *squares) = (*sum + *times as f64, *squares + (*times as f64).powi(2));
         }
         self.sums.retain(|_, (sum, _)| *sum >= 1.0);
     }
 
     /// The square of the relative error of a block's count in one window: how it varies from one to the next, and chance in its mean.
-    fn error(&self, number: u32) -> f64 {
+    fn error(&self, block: BlockId) -> f64 {
         let of = |(sum, squares): &(f64, f64)| {
             let variance = self.windows * squares / sum.powi(2) - 1.0;
             variance.max(0.0) + self.windows / sum
         };
-        self.sums.get(&number).map_or(f64::INFINITY, of)
+        self.sums.get(&block).map_or(f64::INFINITY, of)
     }
 }
 
 /// What was counted.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Blocks that were entered, and how often; 0 for blocks that did not count.
+    /// Blocks that were entered, and how often.
     pub entered: Vec<(BlockId, u64)>,
     /// A counter has a value that no block counts to: the program overwrote it.
     pub damaged: bool,
@@ -125,96 +106,25 @@ impl Cache {
         (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect()
     }
 
-    /// The counts since the last call, when from now on only blocks count that ran seldom in the windows before; `None` where that
-    /// would change little. The thread is stopped. Of those, also the one whose native executions tell most, if it ran at most
-    /// `most` times.
-    pub fn thin_out(&mut self, most: u64) -> Option<(Counts, Option<Seldom>)> {
-        let entered = self.entered();
-        let frequent = self.frequent();
-        self.history.add(&entered);
-        let sum = |of: &dyn Fn(u32) -> bool| -> u64 {
-            entered.iter().filter(|(_, number)| of(*number)).map(|(times, _)| times).sum()
-        };
-        let (all, stays) = (sum(&|_| true), sum(&|number| !frequent.contains(&number)));
-        if stays as f64 > MOST * all as f64 {
-            return None;
+    /// Notes what a window counted. Of the jumps that ran at most `most` times in it, returns the one whose native rate is known best by
+    /// its count: by chance in that, and by how the block's counts vary from window to window. Blocks that overlap end with the same one.
+    pub fn note_window(&mut self, entered: &[(BlockId, u64)], most: u64) -> Option<Seldom> {
+        self.history.add(entered);
+        let layouts = self.layouts.read().ok()?;
+        let number = |block: BlockId| layouts.binary_search_by_key(&block, |(id, _)| *id).ok();
+        let mut jumps: BTreeMap<RemoteAddr, (u64, BlockId, u32)> = BTreeMap::new();
+        for (id, times) in entered {
+            let Some(block) = number(*id).and_then(|number| self.blocks.get(number)) else {
+                continue;
+            };
+            let Some(jump) = block.jump else { continue };
+            let Ok(offset) = u32::try_from(jump.0.wrapping_sub(block.start.0)) else { continue };
+            jumps.entry(jump).or_insert((0, *id, offset)).0 += times;
         }
-        let seldom = self.steadiest(&entered, &frequent, most);
-        let counts = self.take_counts();
-        frequent.iter().for_each(|number| self.set_counting(*number, false));
-        self.uncounted = frequent;
-        Some((counts, seldom))
-    }
-
-    /// Blocks that took most of the counts of earlier windows.
-    fn frequent(&self) -> HashSet<u32> {
-        let sums = self.history.sums.iter();
-        let mut counted: Vec<(u64, u32)> =
-            sums.map(|(number, (sum, _))| (*sum as u64, *number)).collect();
-        counted.sort_unstable_by(|one, other| other.cmp(one));
-        let all: u64 = counted.iter().map(|(times, _)| times).sum();
-        let (mut stays, mut frequent) = (all, HashSet::new());
-        for (times, number) in counted {
-            // Those that run least often tell most about native code (`steadiest`): none of them goes where a larger one stays.
-            let less = stays - times;
-            if stays <= all / STAYS || less < FEWEST {
-                break;
-            }
-            frequent.insert(number);
-            stays = less;
-        }
-        frequent
-    }
-
-    /// Of the jumps that ran at most `most` times, the one whose native rate is known best by its count: chance in that, how the
-    /// block's counts vary from window to window, and what counting takes. Blocks that overlap end with the same one: none of
-    /// these is `frequent`.
-    fn steadiest(
-        &self,
-        entered: &[(u64, u32)],
-        frequent: &HashSet<u32>,
-        most: u64,
-    ) -> Option<Seldom> {
-        let mut jumps: BTreeMap<RemoteAddr, (u64, u32)> = BTreeMap::new();
-        for (times, number) in entered {
-            let Some(jump) = self.blocks[*number as usize].jump else { continue };
-            let times = if frequent.contains(number) { u64::MAX } else { *times };
-            let (ran, _) = jumps.entry(jump).or_insert((0, *number));
-            *ran = ran.saturating_add(times);
-        }
-        let error = |(_, (ran, number)): &(RemoteAddr, (u64, u32))| {
-            let ran = *ran as f64;
-            // At most half of the time: `native_count`'s APART.
-            let unknown = UNKNOWN_COST * 0.5 * ran / most as f64;
-            self.history.error(*number) + unknown.powi(2)
-        };
-        let seldom = jumps.into_iter().filter(|(_, (ran, _))| *ran <= most);
-        let (jump, (_, number)) =
-            seldom.min_by(|one, other| error(one).total_cmp(&error(other)))?;
-        let start = self.blocks[number as usize].start;
-        let offset = u32::try_from(jump.0.checked_sub(start.0)?).ok()?;
-        let block = self.layouts.read().ok()?.get(number as usize)?.0;
-        Some(Seldom { block, jump, offset })
-    }
-
-    /// Makes all blocks count again. No thread is in them.
-    pub fn count_all(&mut self) {
-        for number in std::mem::take(&mut self.uncounted) {
-            self.set_counting(number, true);
-        }
-    }
-
-    fn set_counting(&mut self, number: u32, counts: bool) {
-        let Some(block) = self.blocks.get_mut(number as usize) else { return };
-        let over = block.counter.len().checked_sub(JUMP).and_then(|over| u8::try_from(over).ok());
-        let (Some(counting), Some(over)) = (block.counting, over) else { return };
-        block.counts = counts;
-        let block = &self.blocks[number as usize];
-        let Some(region) = self.space.regions().get(block.region) else { return };
-        let at = (block.parts.address(block.counter.start).0 - region.at.0) as usize;
-        let head = if counts { counting } else { [0xeb, over] };
-        self.space.memory().write(region.offset + at, &head);
-        self.lead_anew(number);
+        let seldom = jumps.into_iter().filter(|(_, (ran, ..))| *ran <= most);
+        let error = |(_, (_, block, _)): &(_, (u64, BlockId, _))| self.history.error(*block);
+        let best = seldom.min_by(|one, other| error(one).total_cmp(&error(other)));
+        best.map(|(jump, (_, block, offset))| Seldom { block, jump, offset })
     }
 
     /// The counts since the last call; resets the counters.
@@ -232,21 +142,13 @@ impl Cache {
                 self.ran += usize::from(!block.ran);
                 block.ran = true;
             }
-            if self.uncounted.contains(&number) {
-                // The thread was stopped inside its counter, and continued there.
-                continue;
-            }
             match START.checked_sub(left) {
                 // A block whose counter reached 0 was left before its first instruction: that entry did not run it.
                 Some(entered) => counts.entered.push((*id, entered - u64::from(left == 0))),
                 None => counts.damaged = true,
             }
         }
-        if self.uncounted.is_empty() {
-            self.entered_before = counts.entered.len();
-        }
-        let uncounted = self.uncounted.iter().filter_map(|number| layouts.get(*number as usize));
-        counts.entered.extend(uncounted.map(|(id, _)| (*id, 0)));
+        self.entered_before = counts.entered.len();
         counts
     }
 }
@@ -258,6 +160,8 @@ fn slot(number: u32) -> Option<Displacement> {
 
 #[cfg(test)]
 mod tests {
+    use base::BlockId;
+
     use super::History;
 
     #[test]
@@ -265,16 +169,16 @@ mod tests {
         let mut history = History::default();
         for window in 0..8 {
             let in_turns = if window % 2 == 0 { 400 } else { 0 };
-            let counts = [(100, 0), (in_turns, 1), (4, 2)];
-            history.add(&counts.into_iter().filter(|(times, _)| *times > 0).collect::<Vec<_>>());
+            let counts = [(BlockId(0), 100), (BlockId(1), in_turns), (BlockId(2), 4)];
+            history.add(&counts.into_iter().filter(|(_, times)| *times > 0).collect::<Vec<_>>());
         }
-        let [even, in_turns, rare] = [0, 1, 2].map(|number| history.error(number));
+        let [even, in_turns, rare] = [0, 1, 2].map(|number| history.error(BlockId(number)));
         // One execution in a hundred by chance; one in four.
         assert!((even - 0.01).abs() < 1e-3 && (rare - 0.25).abs() < 1e-3, "{even} {rare}");
         assert!(in_turns > 0.3, "{in_turns}");
-        assert_eq!(history.error(3), f64::INFINITY);
+        assert_eq!(history.error(BlockId(3)), f64::INFINITY);
         // What ran in one window only.
-        history.add(&[(100, 4)]);
-        assert!(history.error(4) > 0.9, "{}", history.error(4));
+        history.add(&[(BlockId(4), 100)]);
+        assert!(history.error(BlockId(4)) > 0.9, "{}", history.error(BlockId(4)));
     }
 }

@@ -34,18 +34,11 @@ impl Cache {
         }
     }
 
-    /// Points the links of a block to its counter, or past it if the block does not count.
-    pub(super) fn lead_anew(&self, to: u32) {
-        let linked = self.block(to).map_or(&[][..], |to| &to.linked);
-        linked.iter().for_each(|exit| self.point(*exit, to));
-    }
-
     fn point(&self, exit: u32, to: u32) {
         let (Some(from), Some(to)) = (self.exits.get(exit as usize), self.block(to)) else {
             return;
         };
-        let begin = if to.counts { to.entry } else { to.counter.end };
-        self.set_branch(from.block, from.exit.link, to.parts.address(begin));
+        self.set_branch(from.block, from.exit.link, to.parts.address(to.entry));
     }
 
     /// Points a rel32 of a block to an address. One out of reach stays as it is, and leads to the tracer.

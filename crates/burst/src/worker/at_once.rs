@@ -22,7 +22,7 @@ impl Worker {
     ) -> Option<(Nanos, Ran)> {
         const COUNT: BurstFlavour = BurstFlavour::Count;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
-        let allowance = self.allowance(pid, COUNT);
+        let allowance = self.allowance(COUNT);
         let may_run = visit.check_registers().is_ok();
         let program = self.programs.get_mut(&pid);
         let ready = program

@@ -32,8 +32,6 @@ impl Worker {
         let Some(program) = self.programs.get_mut(&pid) else { return };
         let counts = flavour == BurstFlavour::Count;
         if let Some((cache, code)) = program.ready(flavour).filter(|_| counts) {
-            // Before the next window begins, whose thread would wait for it.
-            cache.count_all();
             cache.translate_waiting(code, most, &mut self.next_block);
             program.prepare_traces(BLOCKS_BETWEEN, &mut self.next_block);
         }

@@ -153,10 +153,12 @@ pub(super) fn native_counts_known(subject: &Subject<'_>, report: &mut Report) {
     let bytes = |block: &Block| block.pieces.first().map_or(0, |piece| piece.bytes.len());
     let counted: HashMap<BlockId, _> =
         counted.map(|block| (block.id, (block.pid, bytes(block)))).collect();
-    let sparse = recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Sparse);
-    let sparse: HashMap<BurstId, _> = sparse.map(|burst| (burst.id, burst.pid)).collect();
+    let counts =
+        |burst: &&Burst| matches!(burst.flavour, BurstFlavour::Count | BurstFlavour::Sparse);
+    let windows = recording.bursts.iter().filter(counts);
+    let windows: HashMap<BurstId, _> = windows.map(|burst| (burst.id, burst.pid)).collect();
     for count in &recording.native_counts {
-        let (burst, block) = (sparse.get(&count.burst), counted.get(&count.block));
+        let (burst, block) = (windows.get(&count.burst), counted.get(&count.block));
         // An interrupted result may end before the burst.
         let is_known = burst.is_some() && burst == block.map(|(pid, _)| pid);
         if recording.run.state == RunState::Complete && !is_known {
