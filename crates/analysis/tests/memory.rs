@@ -530,6 +530,23 @@ fn windows_tell_how_often_each_function_runs() {
     });
 }
 
+/// A function and a stub that it calls, in which no sample fell: the core passes it in no time, and what it loads is as often as the
+/// function's own.
+#[test]
+fn code_without_samples_belongs_to_what_ran_before() {
+    let mut test = Test::new();
+    let [function, stub] = [0x1000, 0x8000].map(|at| test.block(at, CHASE));
+    for _ in 0..6 {
+        let records: Vec<BurstRecord> = (0..100_000)
+            .map(|at| ([function, stub][at as usize % 2], 1, vec![0x7000_0000 + at % 64 * 64]))
+            .collect();
+        test.builder.burst(PID, PID, &records);
+    }
+    test.builder.code(test.module, 0x8000, &[("stub", "/src/program.c", 2)]);
+    samples(&mut test, 0x1000, "function", 1000);
+    with(&finished(test), |memory| within(&memory.executed().loads, 100_000.0 / 3e-3, 6.0));
+}
+
 fn samples(test: &mut Test, offset: u64, function: &str, count: u64) {
     let at = test.builder.code(test.module, offset, &[(function, "/src/program.c", 1)]);
     let stack = test.builder.stack(&[at]);

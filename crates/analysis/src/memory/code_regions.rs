@@ -8,6 +8,7 @@
 //! which the program stays from one sample to the next, so that a burst is mostly inside or outside it; or a function with its
 //! remaining code. A function that runs (nearly) only below such a loop belongs to it. One that several such loops call, and that
 //! neither loops nor calls, belongs to the one that called it: of samples the stack tells which, of bursts the loop that ran before.
+//! Code of functions in which no sample fell, as stubs of the linker that the core passes in no time, belongs to what ran before.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -49,6 +50,8 @@ pub(crate) struct CodeRegions {
     of_node: Vec<CodeRegion>,
     /// Functions that several loops call, each for itself.
     shared: HashSet<CodeRegion>,
+    /// Functions in whose own code no sample fell.
+    passed: HashSet<CodeRegion>,
     loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
     iterations: HashMap<(BurstId, CodeRegion), f64>,
@@ -118,6 +121,10 @@ impl CodeRegions {
             time.0 += if cell.kernel { 0.0 } else { amount };
             time.1 += amount;
         }
+        // Without samples every function is one that they might have.
+        let functions = places.of_site.iter().filter(|_| !times.is_empty());
+        let functions = functions.filter(|place| matches!(place, CodeRegion::Function(_)));
+        places.passed = functions.filter(|place| !times.contains_key(place)).copied().collect();
         let in_bursts = loops.in_bursts().iter();
         places.iterations = in_bursts
             .map(|((burst, at), count)| ((*burst, CodeRegion::Loop(*at as u32)), *count))
@@ -146,14 +153,19 @@ impl CodeRegions {
         self.of_site.get(site.index()).copied()
     }
 
-    /// Whether there is any function that belongs to the loops that call it.
+    /// Whether there is any function that belongs to what calls it.
     pub(super) fn has_shared(&self) -> bool {
-        !self.shared.is_empty()
+        !self.shared.is_empty() || !self.passed.is_empty()
     }
 
     /// Whether this is a function that belongs to the loop that called it.
     pub(super) fn is_shared(&self, place: CodeRegion) -> bool {
         self.has_shared() && self.shared.contains(&place)
+    }
+
+    /// Whether this is code that belongs to what ran before.
+    pub(super) fn is_passed(&self, place: CodeRegion) -> bool {
+        self.has_shared() && self.passed.contains(&place)
     }
 
     /// The region of a block whose executions were counted.

@@ -166,6 +166,8 @@ struct Walker<'a> {
     current: usize,
     /// The loop that ran last, if the burst is still in it or in a function that it called.
     inside: Option<CodeRegion>,
+    /// The last place in which samples fell.
+    before: Option<CodeRegion>,
     /// By site of a function that several loops call, the loop that did last in this burst.
     called_in: HashMap<SiteIndex, CodeRegion>,
     /// Accesses of a loop; kept for its memory.
@@ -182,6 +184,7 @@ impl Tool for Walker<'_> {
         self.times.restart();
         self.works.clear();
         self.inside = None;
+        self.before = None;
         self.called_in.clear();
         self.branches.take(self.code);
         self.branches.begin(burst.id);
@@ -324,6 +327,7 @@ impl<'a> Walker<'a> {
             works: Vec::new(),
             current: 0,
             inside: None,
+            before: None,
             called_in: HashMap::new(),
             body: Vec::new(),
         }
@@ -341,6 +345,9 @@ impl<'a> Walker<'a> {
     /// Where an access is; in a function that several loops call, in the one that did.
     fn place(&self, site: SiteIndex) -> Option<CodeRegion> {
         let place = self.places.of_site(site)?;
+        if self.places.is_passed(place) {
+            return Some(self.before.unwrap_or(place));
+        }
         Some(self.inside.filter(|_| self.places.is_shared(place)).unwrap_or(place))
     }
 
@@ -348,6 +355,11 @@ impl<'a> Walker<'a> {
     fn note_calls(&mut self, block: &TracedBlock) {
         for access in &block.accesses {
             let Some(place) = self.places.of_site(access.site) else { continue };
+            if self.places.is_passed(place) {
+                self.called_in.extend(self.before.map(|before| (access.site, before)));
+                continue;
+            }
+            self.before = self.place(access.site);
             match (self.places.is_shared(place), place) {
                 (true, _) => {
                     self.called_in.extend(self.inside.map(|inside| (access.site, inside)));

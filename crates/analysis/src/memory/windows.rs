@@ -164,8 +164,10 @@ pub(super) fn pairs<'w>(
                 let own = times * block.instructions as f64;
                 instructions += own;
                 accesses += times * block.accesses;
-                // Where several loops call a function, its counts do not tell which did.
-                let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
+                // Where several call a function, its counts do not tell which did.
+                let place = places
+                    .of_counted(*id)
+                    .filter(|one| !places.is_shared(*one) && !places.is_passed(*one));
                 if let Some(place) = place {
                     *by_place.entry(place).or_default() += own;
                 }
