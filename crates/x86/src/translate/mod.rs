@@ -119,8 +119,6 @@ pub struct Translation {
     /// The code at whose beginning the table enters: the native target in rcx, rcx and rax in the first two spill slots. It leads
     /// to `entry`. In it, only the read of the [`Witness`] can fault.
     pub table: std::ops::Range<usize>,
-    /// The code that counts; empty for flavours other than `Count`. A jump to its end may replace its beginning.
-    pub counter: std::ops::Range<usize>,
     /// Offset of an address, aligned to 8 bytes, which is [`Common::miss`]: there it goes on if the target is not this block's start.
     /// It may be changed to the table entry of another block, wherever that is.
     pub chain: usize,

@@ -69,7 +69,6 @@ pub(super) struct Writer<'a> {
 struct Head {
     entry: usize,
     at_entry: Label,
-    counter: std::ops::Range<usize>,
     leave: Label,
     /// Whether rcx is in its spill slot at `leave`.
     borrows: bool,
@@ -130,7 +129,6 @@ impl<'a> Writer<'a> {
             parts,
             entry: head.entry,
             table,
-            counter: head.counter,
             chain,
             exits: self.exits,
             constants,
@@ -153,11 +151,7 @@ impl<'a> Writer<'a> {
         self.out.bind(at_entry);
         let entry = self.out.offset();
         self.check(if borrows { near } else { leave }, borrows);
-        let counter = match self.site.flavour {
-            Flavour::Count => entry..self.out.offset(),
-            Flavour::Trace | Flavour::Timed { .. } => entry..entry,
-        };
-        Head { entry, at_entry, counter, leave, borrows }
+        Head { entry, at_entry, leave, borrows }
     }
 
     /// The way from the table to `entry`. Returns where it is, and the field that leads to the next block of the chain.
