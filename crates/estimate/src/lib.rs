@@ -12,7 +12,7 @@
 //! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of unsampled parameters
 //!   between their [`Bounds`].
 //! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
-//! * `groups`: means of groups that are more or less alike.
+//! * `groups`: ratios of groups that are more or less alike.
 //! * `multiplexed`: counts of counters that took turns.
 //! * `run_length`: how long runs are of which samples met the middle.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
