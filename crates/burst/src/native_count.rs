@@ -91,7 +91,7 @@ impl NativeCounter {
         for _ in 0..PERIODS {
             std::thread::park_timeout(PERIOD);
             read = counted.event.read_timed();
-            if read.as_ref().is_ok_and(|[executions, ..]| executions - before >= ENOUGH) {
+            if read.as_ref().is_ok_and(|[all, ..]| all.saturating_sub(before) >= ENOUGH) {
                 break;
             }
         }

@@ -22,6 +22,7 @@ use super::Cache;
 /// The start value of a counter. The fastest block, entered once per ns, uses it up in 67 ms: longer than a usual
 /// window. And if the tracer dies, the thread leaves after this many entries of one block at most.
 const START: u64 = 1 << 26;
+
 /// How often blocks ran in windows, of which each counts half as much as the next.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -94,16 +95,8 @@ impl Cache {
     /// How many blocks were entered since the counters were reset.
     #[must_use]
     pub fn entered_blocks(&self) -> usize {
-        self.entered().len()
-    }
-
-    /// How often each block was entered since its counter was reset; only those that were.
-    fn entered(&self) -> Vec<(u64, u32)> {
-        let count = |number: u32| {
-            let left = slot(number).map_or(START, |slot| self.space.slot(slot));
-            (START.saturating_sub(left), number)
-        };
-        (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect()
+        let slots = (0..self.blocks.len() as u32).filter_map(slot);
+        slots.filter(|slot| self.space.slot(*slot) < START).count()
     }
 
     /// Notes what a window counted. Of the jumps that ran at most `most` times in it, returns the one whose native rate is known best by
