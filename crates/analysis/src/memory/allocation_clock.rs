@@ -4,8 +4,7 @@
 //! windows tell how many it allocated in them. So the windows' native time is theirs over the rate of all, whatever their copies of
 //! code took: jumps, look-ups of returns, cold code. What not: what counts of single blocks tell (`copies`), programs that allocate seldom.
 //!
-//! Each window's native time has bounds ([`super::native`]): near its own time where code goes on by itself, a third of it where
-//! each tenth instruction is a call or a return. What a jump or a look-up takes is the same in all: so all windows stand at the same
+//! Each window's native time has bounds ([`super::copies`]). What copies take is off in all alike: so all windows stand at the same
 //! fraction between their bounds, at which their sum is the native time that their allocations show. Windows of code with narrow
 //! bounds hardly change by that.
 //!
