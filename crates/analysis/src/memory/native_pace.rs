@@ -148,9 +148,10 @@ fn each(
         observed.push((native, counts));
     }
     let all: f64 = found.values().map(|each| each.count).sum();
+    let all_sampled = places.all_sampled();
     for (place, each) in &mut found {
         // Where no sample fell it is like the others: half a sample over three instructions would be microseconds each.
-        let sampled = places.sampled(*place).map(|own| own / places.all_sampled());
+        let sampled = places.sampled(*place).map(|own| own / all_sampled);
         each.seconds = seconds.times(sampled.unwrap_or(each.count / all));
     }
     let terms = |(place, each): (&CodeRegion, &Each)| -> Vec<Term> {
