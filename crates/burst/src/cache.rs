@@ -8,6 +8,7 @@
 //! native       the way back: any stop -> native registers
 //! last_record  the end of what was recorded
 //! counts       the counters of flavour Count
+//! written      the words to which a trace stored
 //! ```
 //!
 //! Blocks are never moved or freed. When the program's code changes, or a region is full, the whole cache is emptied
@@ -21,7 +22,7 @@ use facts::BurstFlavour;
 use sys::process;
 use tracee::random::Random;
 use x86::translate::{
-    Common, Exit, Flavour, Parts, RecordLayout, Site, States, Witness, area, translate,
+    Common, Exit, Flavour, Parts, RecordLayout, Site, States, Witness, WrittenWord, area, translate,
 };
 use x86::{Block, End, Flow, Gpr, Limits, Reader, Vectors, read_block};
 
@@ -36,9 +37,9 @@ mod counts;
 mod last_record;
 mod links;
 mod native;
+mod written;
 
-use counts::History;
-pub use counts::{Counts, Seldom};
+pub use counts::Counts;
 pub use last_record::iterations;
 pub use native::Native;
 
@@ -51,8 +52,6 @@ const LARGEST_BLOCK: usize = 64 << 10;
 pub struct CachedBlock {
     /// The block.
     pub start: RemoteAddr,
-    /// Its last instruction, if that is a direct jump.
-    jump: Option<RemoteAddr>,
     parts: Parts,
     length: usize,
     region: usize,
@@ -68,6 +67,8 @@ pub struct CachedBlock {
     ran: bool,
     /// Where basic blocks begin in it.
     basic_blocks: Vec<RemoteAddr>,
+    /// Words to which it stores.
+    written: Vec<WrittenWord>,
     /// What its records hold.
     pub layout: Arc<RecordLayout>,
 }
@@ -134,8 +135,6 @@ pub struct Cache {
     pub entered_before: usize,
     /// How many blocks windows counted so far.
     ran: usize,
-    /// How often blocks ran in windows before.
-    history: History,
     /// Native addresses of the copies, for samplers.
     native_addresses: NativeAddresses,
     /// New since they were last taken.
@@ -163,7 +162,6 @@ impl Cache {
             meets_new_code: true,
             entered_before: 0,
             ran: 0,
-            history: History::default(),
             native_addresses,
             new_blocks: Vec::new(),
         };
@@ -182,7 +180,6 @@ impl Cache {
         self.hopeless.clear();
         std::mem::take(&mut self.chains).keys().for_each(|bucket| self.empty_bucket(*bucket));
         self.ran = 0;
-        self.history = History::default();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
         for number in 0..self.space.regions().len() {
@@ -327,11 +324,6 @@ impl Cache {
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
             start: native,
-            jump: block
-                .instructions
-                .last()
-                .filter(|one| one.is_direct_jump())
-                .map(|one| one.address()),
             parts: made.parts,
             length,
             region,
@@ -344,6 +336,7 @@ impl Cache {
             states: made.states,
             ran: false,
             basic_blocks: basic_blocks(&block),
+            written: made.written,
             layout,
         });
         if self.of == BurstFlavour::Count {

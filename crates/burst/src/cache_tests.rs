@@ -202,29 +202,6 @@ fn counters_say_how_often_blocks_were_entered() {
     assert!(anew.entered.is_empty() && !anew.damaged && !cache.has_used_up(starts[1]));
 }
 
-#[test]
-fn a_block_that_runs_seldom_is_counted_natively() {
-    let (mut cache, code) = cache_of(BurstFlavour::Count);
-    let mut next = 0;
-    cache.enter(&code, branches(), &mut next).expect("our own code");
-    cache.translate_ahead(&code, branches(), 4, &mut next);
-    let run = |number: i32, times: u64| {
-        let slot = area::COUNTERS + 8 * number;
-        cache.space.set_slot(slot, cache.space.slot(slot) - times);
-    };
-    for (number, times) in [(0, 2000), (1, 1_000_000), (2, 28_000)] {
-        run(number, times);
-    }
-    let counts = cache.take_counts();
-    assert_eq!(counts.entered, [(BlockId(0), 2000), (BlockId(1), 1_000_000), (BlockId(2), 28_000)]);
-    assert_eq!(cache.note_window(&counts.entered, 1999), None);
-    let first = cache.block(0).expect("translated");
-    let jump = first.jump.expect("a basic block of branches");
-    let offset = (jump.0 - first.start.0) as u32;
-    let seldom = cache.note_window(&counts.entered, 2000);
-    assert_eq!(seldom, Some(Seldom { block: BlockId(0), jump, offset }));
-}
-
 /// A count or a timed load needs the basic blocks of what a trace ran, and nothing else.
 #[test]
 fn a_superblock_knows_its_basic_blocks() {

@@ -9,7 +9,7 @@
 //! worker    the tracing thread: begins bursts and publishes their records
 //!   budget    the rate of bursts, from their cost; displaced: what of our own work it pays for; stop_cost: the CPU time
 //!             that a burst spends on its stops
-//!   native_count  how often a seldom block runs natively behind a count window
+//!   odometers     words of the program's memory that rise as it works
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated; witness: whether it is still there), space (shared memory), cache (blocks)
@@ -42,7 +42,7 @@ mod displaced;
 mod drain;
 mod guest;
 mod native_addresses;
-mod native_count;
+mod odometers;
 mod picker;
 mod placement;
 mod program;
@@ -61,6 +61,5 @@ mod worker;
 pub use cache::{NewBlock, Piece};
 pub use guest::{Guest, NotBrought, Segment, Wanted, bring};
 pub use native_addresses::{NativeAddresses, is_our_mapping};
-pub use native_count::NativeCounter;
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};

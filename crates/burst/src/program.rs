@@ -13,6 +13,7 @@ use x86::translate::area::COUNTER_COUNT;
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
 use crate::native_addresses::NativeAddresses;
+use crate::odometers::Odometers;
 use crate::placement::Placement;
 use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
@@ -46,6 +47,8 @@ pub struct Program {
     prepared: [(usize, usize); 2],
     /// What the next burst is for.
     pub schedule: Schedule,
+    /// Its words that rise.
+    pub odometers: Odometers,
     native_addresses: NativeAddresses,
 }
 
@@ -90,6 +93,7 @@ impl Program {
             recent,
             prepared: Default::default(),
             schedule,
+            odometers: Odometers::default(),
             native_addresses,
         })
     }

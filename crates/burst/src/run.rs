@@ -10,6 +10,7 @@ mod call;
 
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::{Nanos, RemoteAddr, Tid};
@@ -20,6 +21,7 @@ use x86::translate::{MOST_WORDS, area};
 
 use crate::cache::{Cache, Counts, Native};
 use crate::code_map::CodeMap;
+use crate::odometers::{Read, Reads};
 use crate::refused::Refused;
 use crate::schedule::looks_slow;
 use crate::space::RECORDS;
@@ -92,6 +94,8 @@ pub struct Ran {
     pub words: usize,
     /// Where there was no code for the thread, and why.
     pub missing: Option<(RemoteAddr, Refused)>,
+    /// What was read in front of a window and behind it, if all of that is known.
+    pub read: Option<Read>,
     /// The counts, of a window that another one follows in the same visit.
     pub counts: Option<Counts>,
     /// The windows of the same visit before this one, in their order.
@@ -102,8 +106,10 @@ pub struct Ran {
 struct Inside<'c, 'v> {
     visit: Option<Visit<'v>>,
     cache: &'c mut Cache,
-    /// Its CPU time, and the CPU time at its entry.
-    clock: &'c dyn Fn() -> Option<Nanos>,
+    meters: &'c Meters<'c>,
+    /// What was read in front of the window.
+    read: Option<Vec<i64>>,
+    /// Its CPU time at its entry.
     used: Option<Nanos>,
     /// The same at its last stop, once it was read.
     used_by_then: Option<Option<Nanos>>,
@@ -152,21 +158,29 @@ impl Last {
     const GONE: Last = Last { end: BurstEnd::Gone, stop: None, native: None };
 }
 
-/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go, or comes back where it
-/// stays. `clock` tells its CPU time, and is asked while it stands still: the kernel brings that up to date when a thread
-/// stops (update_curr in kernel/sched/fair.c), of a running one only with each tick. `faults` tells its minor faults so far.
+/// What is read of a thread while it stands still.
+pub struct Meters<'m> {
+    /// Its CPU time: the kernel brings that up to date when a thread stops (update_curr in kernel/sched/fair.c), of a running one only with
+    /// each tick.
+    pub clock: &'m dyn Fn() -> Option<Nanos>,
+    /// Its minor faults so far.
+    pub faults: &'m dyn Fn() -> Option<u64>,
+    /// Words of its memory, in front of a window and behind it.
+    pub reads: Option<Arc<Reads>>,
+}
+
+/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go, or comes back where it stays.
 pub fn run<'v>(
     visit: Visit<'v>,
     cache: &mut Cache,
     code: &CodeMap,
     allowance: &Allowance,
-    clock: &dyn Fn() -> Option<Nanos>,
-    faults: &dyn Fn() -> Option<u64>,
+    meters: &Meters<'_>,
     next_id: &mut u32,
 ) -> Result<(Ran, Option<Visit<'v>>), Refused> {
     let fs_base = visit.native.fs_base();
-    let faults_before = faults();
-    let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
+    let faults_before = (meters.faults)();
+    let mut inside = Inside::enter(visit, cache, code, allowance, meters, next_id)?;
     let last = loop {
         let next = match inside.next_stop(code, next_id) {
             Continue(Stop::SystemCall) => inside.go_on(code, next_id),
@@ -191,7 +205,8 @@ pub fn run<'v>(
     let elapsed_inside = elapsed(inside.began);
     inside.cache.meets_new_code = inside.misses > 0 || inside.asked > Nanos(0);
     let cpu_time = last.stop.and_then(|_| inside.ran());
-    let faults_after = last.stop.and_then(|_| faults());
+    let faults_after = last.stop.and_then(|_| (meters.faults)());
+    let read = last.stop.and_then(|_| inside.read_again());
     let end = last.end;
     let in_code = elapsed_inside - inside.in_calls.min(elapsed_inside);
     let (words, visit) = inside.finish(last, in_code);
@@ -211,6 +226,7 @@ pub fn run<'v>(
         fs_base,
         words,
         missing: inside.missing,
+        read,
         counts: None,
         before: std::mem::take(&mut inside.before),
     };
@@ -247,16 +263,17 @@ impl<'c, 'v> Inside<'c, 'v> {
         cache: &'c mut Cache,
         code: &CodeMap,
         allowance: &Allowance,
-        clock: &'c dyn Fn() -> Option<Nanos>,
+        meters: &'c Meters<'c>,
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
-        let used = visit.used.or_else(clock);
+        let used = visit.used.or_else(meters.clock);
         let at = visit.native.instruction_pointer();
         let entry = match allowance.is_empty {
             true => cache.way_out(at),
             false => cache.enter(code, at, next_id)?,
         };
         prepare_area(cache, allowance.bytes);
+        let read = meters.reads.as_ref().and_then(|reads| reads.read(cache.space.pid()));
         let records = cache.space.area().0 + RECORDS as u64;
         let translated = enter_at(cache, &visit.native, entry, records);
         translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
@@ -275,7 +292,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         Ok(Inside {
             visit: Some(visit),
             cache,
-            clock,
+            meters,
+            read,
             used,
             used_by_then: None,
             allowance: *allowance,
@@ -395,9 +413,11 @@ impl<'c, 'v> Inside<'c, 'v> {
             fs_base,
             words: 0,
             missing: None,
+            read: None,
             counts: Some(counts),
             before: Vec::new(),
         });
+        self.read = self.values();
         if self.resume(tid).is_err() {
             return false;
         }
@@ -407,6 +427,18 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.began = Instant::now();
         self.until = self.began + self.allowance.time;
         true
+    }
+
+    /// What the stopped thread's words are.
+    fn values(&self) -> Option<Vec<i64>> {
+        self.meters.reads.as_ref()?.read(self.cache.space.pid())
+    }
+
+    /// Reads them again behind the window.
+    fn read_again(&mut self) -> Option<Read> {
+        let (begin, end) = (self.read.take()?, self.values()?);
+        let used = self.used_by_then()?;
+        Some(Read { reads: Arc::clone(self.meters.reads.as_ref()?), begin, end, used })
     }
 
     /// Lets a thread in translated code continue.
@@ -456,7 +488,7 @@ impl<'c, 'v> Inside<'c, 'v> {
 
     /// CPU time of the stopped thread.
     fn used_by_then(&mut self) -> Option<Nanos> {
-        *self.used_by_then.get_or_insert_with(self.clock)
+        *self.used_by_then.get_or_insert_with(self.meters.clock)
     }
 
     /// Answers the system call by which translated code leaves: the thread continues where the program does, if that

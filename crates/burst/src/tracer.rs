@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
-use facts::{Burst, BurstFlavour, NativeCount, Records};
+use facts::{Burst, BurstFlavour, Records, WordAdvance};
 use sys::process;
 
 use crate::cache::NewBlock;
@@ -44,8 +44,8 @@ pub enum Observation {
     Burst(Burst),
     /// Records of a burst.
     Records(Records),
-    /// A thread natively ran a block so often. Comes after the burst that it names.
-    NativeCount(NativeCount),
+    /// A word of memory rose by so much. Comes after the burst that it names.
+    WordAdvance(WordAdvance),
     /// A burst could not begin.
     Refused {
         /// When.
@@ -77,8 +77,6 @@ pub struct Cost {
     /// CPU time that a thread needs to enter and leave translated code once. It is deducted from the CPU time of
     /// every burst. `None` until it is measured.
     pub stop: Option<Nanos>,
-    /// Time that a thread needs for one execution that is counted natively. `None` until one was.
-    pub execution: Option<Nanos>,
     /// Our pages in the program.
     pub pages: Pages,
 }

@@ -8,30 +8,28 @@ mod at_once;
 mod behind;
 mod leave;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
-use facts::{Burst, BurstEnd, BurstFlavour, NativeCount};
+use facts::{Burst, BurstEnd, BurstFlavour};
 use sys::kernels::read_tsc;
 use sys::process;
 use tracee::random::Random;
 
 use crate::budget::Budget;
-use crate::cache::Seldom;
 use crate::displaced::Displaced;
 use crate::drain::{Content, Raw};
 use crate::native_addresses::NativeAddresses;
-use crate::native_count::NativeCounter;
 use crate::picker::{Clock, Picker, Schedstat};
 use crate::placement::{Placement, Side};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
-use crate::run::{Allowance, Ran, run};
+use crate::run::{Allowance, Meters, Ran, run};
 use crate::schedule::{Length, allowance, is_slow, slowdown};
 use crate::space::RECORDS;
 use crate::stop_cost::StopCost;
@@ -112,12 +110,8 @@ pub struct Worker {
     cpu: Option<CpuId>,
     length: Length,
     stop_cost: StopCost,
-    /// `None` until a burst took place: measuring takes some time.
-    native_counter: Option<NativeCounter>,
     /// Code that samples show, by process.
     code: HashMap<Pid, Vec<RemoteAddr>>,
-    /// The last window, if it has a block that runs seldom.
-    seldom: Option<(BurstId, Seldom)>,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
     /// Its count window followed in the same visit.
@@ -168,9 +162,7 @@ impl Worker {
             cpu: None,
             length: Length::Long,
             stop_cost: StopCost::default(),
-            native_counter: None,
             code: HashMap::new(),
-            seldom: None,
             is_slowed: false,
             is_counted: false,
             is_first: false,
@@ -460,28 +452,15 @@ impl Worker {
         let result = self.visit(thread, flavour, watch);
         *waiting = watch.is_waiting();
         drop(waiting);
-        if let Ok(true) = result {
-            self.count_natively(thread);
+        if let Some(program) = self.programs.get_mut(&thread.pid) {
+            for advance in program.odometers.take_advances() {
+                let _ = self.outlets.send.send(Observation::WordAdvance(advance));
+            }
+            if let Ok(true) = result {
+                program.odometers.watch(thread.pid, thread.tid);
+            }
         }
         result
-    }
-
-    /// Counts how often the thread natively runs the block that runs seldom.
-    fn count_natively(&mut self, ThreadId { pid, tid }: ThreadId) {
-        let counter = self.native_counter.get_or_insert_with(NativeCounter::measured);
-        let Some((burst, Seldom { block, jump, offset })) = self.seldom.take() else {
-            return;
-        };
-        let counted = counter.count((pid, tid), jump);
-        let Some((executions, time)) = counted else { return };
-        let cost = counter.cost.unwrap_or_default();
-        let taken = Nanos(cost.0.saturating_mul(executions)).min(time);
-        // A probe costs the other threads that run as much.
-        let threads = self.picker.demand().max(1.0);
-        self.cost.slowdown += Nanos((taken.0 as f64 * threads) as u64);
-        self.cost.execution = Some(cost);
-        let count = NativeCount { burst, block, executions, time, offset: Some(offset) };
-        let _ = self.outlets.send.send(Observation::NativeCount(count));
     }
 
     fn visit(
@@ -499,6 +478,7 @@ impl Worker {
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
         let Some(program) = self.programs.get_mut(&thread.pid) else { return Ok(false) };
+        program.odometers.note_stop(thread.pid, thread.tid, visit.used);
         if let Err(refused) = visit.check() {
             self.cost.stand_still += visit.leave(0);
             return Err(here(refused));
@@ -567,6 +547,7 @@ impl Worker {
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let mut allowance = self.allowance(flavour);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
+        let reads = program.odometers.reads(tid).filter(|_| flavour == BurstFlavour::Count);
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
         if is_empty {
@@ -578,7 +559,8 @@ impl Worker {
         let counts_faults = flavour == BurstFlavour::Trace;
         let faults =
             || counts_faults.then(|| self.picker.faults(ThreadId::new(pid, tid))).flatten();
-        let ran = run(visit, cache, code, &allowance, &clock, &faults, &mut self.next_block);
+        let meters = Meters { clock: &clock, faults: &faults, reads };
+        let ran = run(visit, cache, code, &allowance, &meters, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
@@ -692,6 +674,7 @@ impl Worker {
         self.cost.inside += burst.in_code();
         let Some(program) = self.programs.get_mut(&pid) else { return };
         let Some((cache, _)) = program.ready(flavour) else { return };
+        let mut written = HashSet::new();
         let content = match flavour {
             BurstFlavour::Count | BurstFlavour::Sparse => {
                 Content::Counts(ran.counts.unwrap_or_else(|| cache.take_counts()))
@@ -699,19 +682,19 @@ impl Worker {
             BurstFlavour::Trace | BurstFlavour::Timed => {
                 let mut words = self.shared.buffer(ran.words);
                 cache.space.memory().copy_words(RECORDS, ran.words, &mut words);
+                if flavour == BurstFlavour::Trace {
+                    written = cache.written(&words);
+                }
                 Content::Words { words, layouts: cache.layouts() }
             }
         };
         let tally = content.tally();
-        if let (BurstFlavour::Count, BurstEnd::Time, Content::Counts(counts)) =
-            (flavour, ran.end, &content)
-        {
-            let apart = self.native_counter.as_ref().map_or(Nanos(0), NativeCounter::apart);
-            let most = burst.cpu_time.unwrap_or_default().0.checked_div(apart.0).unwrap_or(0);
-            self.seldom = cache.note_window(&counts.entered, most).map(|seldom| (id, seldom));
+        if let Some(read) = ran.read {
+            program.odometers.note_window(tid, id, read);
         }
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);
+            program.odometers.note_trace(tid, written);
         }
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(burst.in_code()));
         if flavour == BurstFlavour::Trace {

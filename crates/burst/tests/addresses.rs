@@ -90,7 +90,7 @@ fn bursts(program: &Program, enough: usize) -> Vec<Vec<Access>> {
         std::thread::sleep(Duration::from_millis(5));
         for one in tracer.observed() {
             match one {
-                Observation::NativeCount(_) => {}
+                Observation::WordAdvance(_) => {}
                 Observation::Block(_, BurstFlavour::Trace, block) => {
                     blocks.insert(block.id, Code::read(&block));
                 }

@@ -3,7 +3,7 @@
 //! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
 use base::{CodeAddress, Nanos, Pid};
-use burst::{Cost, NativeCounter, NewBlock, Observation, Tracer};
+use burst::{Cost, NewBlock, Observation, Tracer};
 pub use burst::{NativeAddresses, Options as BurstOptions, is_our_mapping};
 use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadOverhead};
 use sys::kernels::time_cached_loads;
@@ -58,12 +58,6 @@ impl Bursts {
     }
 }
 
-/// Whether native executions of an instruction can be counted.
-#[must_use]
-pub fn can_count_natively() -> bool {
-    NativeCounter::measured().cost.is_some()
-}
-
 /// Measures the time that timed loads contain besides the load. Takes less than a tenth of a millisecond.
 #[must_use]
 pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
@@ -91,7 +85,7 @@ fn record(observation: Observation, recorder: &mut Recorder<'_>) -> Result<(), S
         }
         Observation::Burst(burst) => recorder.push(Fact::Burst(burst)),
         Observation::Records(records) => recorder.push(Fact::Records(records)),
-        Observation::NativeCount(count) => recorder.push(Fact::NativeCount(count)),
+        Observation::WordAdvance(advance) => recorder.push(Fact::WordAdvance(advance)),
         Observation::Refused { time, pid, tid, at, reason } => {
             let at = at.and_then(|at| recorder.locate(pid, at));
             let reason = reason.word().to_owned();

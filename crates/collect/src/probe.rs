@@ -10,7 +10,6 @@ use base::{CpuId, Nanos, Pid, Tid};
 use sys::perf::{Attr, Flag, OpenTarget, SoftwareEvent};
 use sys::process::{Launch, Suspended};
 
-use crate::bursts::can_count_natively;
 use crate::counting::{TrialError, try_here};
 use crate::heap;
 use crate::perf::{OpenError, PerfSampler, Settings};
@@ -74,11 +73,6 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             what: "exact memory accesses",
             means: "x86-64, perf_event_open, and ptrace of the program",
             ability: traced,
-        },
-        Finding {
-            what: "native speed of code without regular loops",
-            means: "perf_event_open and a debug register of the core; in a virtual machine root or CAP_PERFMON",
-            ability: native_counts(),
         },
         Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
         Finding {
@@ -152,17 +146,6 @@ fn sampling(cpus: &[CpuId]) -> Ability {
             remedy: "sudo sysctl kernel.perf_event_paranoid=1".to_owned(),
         },
         Some(Err(error)) => refused(&error),
-    }
-}
-
-fn native_counts() -> Ability {
-    if can_count_natively() {
-        return Ability::Works;
-    }
-    Ability::Unavailable {
-        reason: "executions of an instruction cannot be counted: in a virtual machine only root and CAP_PERFMON may"
-            .to_owned(),
-        remedy: "run as root; else such code has wider intervals".to_owned(),
     }
 }
 

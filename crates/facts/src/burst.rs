@@ -155,6 +155,22 @@ pub struct Records {
     pub bytes: Vec<u8>,
 }
 
+/// By how much a word of memory rose in a count window, and natively behind it, until the thread stopped next. No other thread was seen
+/// to store to it. Words that move both ways are left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordAdvance {
+    /// The window.
+    pub burst: BurstId,
+    /// The word.
+    pub address: RemoteAddr,
+    /// By how much it rose in the window, modulo 2^64.
+    pub inside: u64,
+    /// By how much it rose natively, modulo 2^64.
+    pub natively: u64,
+    /// CPU time of the thread from the end of the window to its next stop, that in the kernel included.
+    pub cpu_time: Nanos,
+}
+
 /// How often a thread natively executed one instruction of a block, soon behind a count window (before version 18, behind a sparse
 /// one): counted by a debug register or a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,6 +62,7 @@ macro_rules! every_kind_of_fact {
             MarkedLength in marked_lengths;
             EventSample in event_samples at time;
             NativeCount in native_counts;
+            WordAdvance in word_advances;
         }
     };
 }

@@ -35,6 +35,7 @@ pub use branches::BranchLoop;
 pub use burst::{
     Block, BranchResolution, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece,
     IterationTime, NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Records,
+    WordAdvance,
 };
 pub use counting::{CountedEvent, EventCount, EventSample};
 pub use kernel::{KernelCause, KernelEntry};

@@ -183,6 +183,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.no_miss_times.len()
             + recording.native_advances.len()
             + recording.native_counts.len()
+            + recording.word_advances.len()
             + recording.no_reload_times.len()
             + recording.sample_registers.len()
             + recording.sampled_code.len()
@@ -199,6 +200,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));
     recording.native_advances.retain(|advance| bursts.contains(&advance.burst));
+    recording.word_advances.retain(|advance| bursts.contains(&advance.burst));
     recording
         .native_counts
         .retain(|count| bursts.contains(&count.burst) && blocks.contains(&count.block));

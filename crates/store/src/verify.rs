@@ -206,6 +206,11 @@ pub const INVARIANTS: &[Invariant] = &[
         bursts::native_counts_known,
     ),
     invariant(
+        "word-advances-known",
+        "words of memory rose behind bursts that count blocks",
+        bursts::word_advances_known,
+    ),
+    invariant(
         "registers-proper",
         "a row of registers decodes to as many samples as it says, in order of time within the run, in modules that exist",
         registers::registers_proper,

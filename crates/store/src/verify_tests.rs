@@ -15,6 +15,7 @@ use facts::{
     NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region,
     RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
     ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
+    WordAdvance,
 };
 
 use super::registers::sound::{code, piece};
@@ -160,7 +161,7 @@ fn sound() -> Recording {
         bursts: vec![
             burst(0, 3),
             Burst { records_lost: true, ..burst(2, 9) },
-            Burst { flavour: BurstFlavour::Sparse, ..burst(3, 0) },
+            Burst { flavour: BurstFlavour::Count, ..burst(3, 0) },
         ],
         records: vec![records(0, &[0, 4]), records(0, &[0])],
         burst_refusals: vec![BurstRefused {
@@ -178,6 +179,13 @@ fn sound() -> Recording {
             executions: 2,
             time: Nanos(8),
             offset: Some(0),
+        }],
+        word_advances: vec![WordAdvance {
+            burst: BurstId(3),
+            address: RemoteAddr(0x7000),
+            inside: 3,
+            natively: 5,
+            cpu_time: Nanos(7),
         }],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),
@@ -575,6 +583,7 @@ const BREAKS: &[Break] = &[
     ("native-counts-known", |r| r.native_counts[0].burst = BurstId(0)),
     ("native-counts-known", |r| r.native_counts[0].block = BlockId(4)),
     ("native-counts-known", |r| r.native_counts[0].offset = Some(1)),
+    ("word-advances-known", |r| r.word_advances[0].burst = BurstId(0)),
     ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),

@@ -13,7 +13,6 @@ mod buffer;
 mod chase;
 mod cpu;
 mod flops;
-mod jump;
 mod operations;
 mod stream;
 mod timed;
@@ -26,7 +25,6 @@ pub use cpu::{
     cpuid, page_bytes, pin_current_thread, read_trace_clock, read_tsc, thread_minor_faults,
 };
 pub use flops::{FlopMethod, Precision, multiply_add};
-pub use jump::jump;
 pub use operations::{Operation, operate};
 pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_by, sweep_in_pieces};
 pub use timed::time_cached_loads;

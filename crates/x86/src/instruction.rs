@@ -96,12 +96,6 @@ impl Instruction {
         self.flow
     }
 
-    /// Whether it is a jump to a fixed address, always or by the flags: `jmp` or `jcc`.
-    #[must_use]
-    pub fn is_direct_jump(&self) -> bool {
-        self.raw.is_jcc_short_or_near() || self.raw.is_jmp_short_or_near()
-    }
-
     /// Its data accesses in the order of execution.
     #[must_use]
     pub fn accesses(&self) -> &[Access] {

@@ -8,7 +8,7 @@ use facts::BurstFlavour;
 use sys::process;
 
 use super::Worker;
-use crate::run::{Ran, run};
+use crate::run::{Meters, Ran, run};
 use crate::visit::{Visit, elapsed};
 
 impl Worker {
@@ -24,7 +24,9 @@ impl Worker {
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let allowance = self.allowance(COUNT);
         let may_run = visit.check_registers().is_ok();
+        let tid = visit.tid;
         let program = self.programs.get_mut(&pid);
+        let reads = program.as_ref().and_then(|program| program.odometers.reads(tid));
         let ready = program
             .and_then(|program| {
                 (may_run && program.leads_on(COUNT, at, undisturbed)).then_some(program)
@@ -37,7 +39,8 @@ impl Worker {
         let time = process::monotonic() - self.start;
         let thread = ThreadId::new(pid, visit.tid);
         let clock = || self.picker.used(thread);
-        let ran = run(visit, cache, code, &allowance, &clock, &|| None, &mut self.next_block);
+        let meters = Meters { clock: &clock, faults: &|| None, reads };
+        let ran = run(visit, cache, code, &allowance, &meters, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }

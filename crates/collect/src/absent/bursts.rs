@@ -105,9 +105,3 @@ impl Bursts {
 pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
     None
 }
-
-/// Whether native executions of an instruction can be counted: nothing here would use them.
-#[must_use]
-pub fn can_count_natively() -> bool {
-    false
-}

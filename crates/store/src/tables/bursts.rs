@@ -136,6 +136,14 @@ row!(NativeCount = "native_counts", since 14, Names {
     offset: "offset";
 });
 
+row!(WordAdvance = "word_advances", since 19, Names {
+    burst: "burst", Rising;
+    address: "address";
+    inside: "inside";
+    natively: "natively";
+    cpu_time: "cpu_time_ns";
+});
+
 row!(NoReloadTime = "no_reload_times", since 5, Names {
     block: "block";
     repetitions: "repetitions";

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, BurstId};
-use facts::{Block, Burst, BurstFlavour, NoMissOutcome, RunState, decode_records};
+use facts::{Block, Burst, BurstFlavour, NoMissOutcome, RunState, WordAdvance, decode_records};
 use x86::translate::RecordLayout;
 
 use super::{Report, Subject};
@@ -143,6 +143,18 @@ pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
         // An interrupted result may end before the burst.
         if recording.run.state == RunState::Complete && !traced.contains(&burst) {
             report.add(|| format!("{register} after burst {burst}, which records no addresses"));
+        }
+    }
+}
+
+pub(super) fn word_advances_known(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let counted = recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Count);
+    let counted: HashSet<BurstId> = counted.map(|burst| burst.id).collect();
+    for WordAdvance { burst, address, .. } in &recording.word_advances {
+        // An interrupted result may end before the burst.
+        if recording.run.state == RunState::Complete && !counted.contains(burst) {
+            report.add(|| format!("word {address} after burst {burst}, which counts no blocks"));
         }
     }
 }

@@ -18,7 +18,7 @@ use facts::{
     NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record,
     RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run,
     Sample, SizeClass, Snoop, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime,
-    Translation, Wait, WaitKind, WaitObject, Wake, Waker,
+    Translation, Wait, WaitKind, WaitObject, Wake, Waker, WordAdvance,
 };
 
 /// What a made-up recording holds.
@@ -279,14 +279,21 @@ fn bursts(shape: Shape) -> Vec<Fact> {
     let number = 2 * shape.seconds as u32;
     let (last, _) = burst_with_records(number.saturating_sub(1), 0);
     let burst = BurstId(number);
-    let sparse = Burst { id: burst, flavour: BurstFlavour::Sparse, records: 0, ..last };
-    facts.push(Fact::Burst(sparse));
+    let window = Burst { id: burst, flavour: BurstFlavour::Count, records: 0, ..last };
+    facts.push(Fact::Burst(window));
     facts.push(Fact::NativeCount(NativeCount {
         burst,
         block: BlockId(BLOCKS),
         executions: 12,
         time: Nanos(2_000_123),
         offset: Some(3),
+    }));
+    facts.push(Fact::WordAdvance(WordAdvance {
+        burst,
+        address: RemoteAddr(0x7fff_1234_5678),
+        inside: 24,
+        natively: 1u64.wrapping_neg(),
+        cpu_time: Nanos(21_000_345),
     }));
     facts.push(Fact::NativeAdvance(NativeAdvance {
         burst: BurstId(0),

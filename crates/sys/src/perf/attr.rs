@@ -2,8 +2,6 @@
 //!
 //! What not: opening events (`event`).
 
-use base::RemoteAddr;
-
 /// Software events (`enum perf_sw_ids`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
@@ -77,9 +75,6 @@ pub const PERF_TYPE_HARDWARE: u32 = 0;
 /// `perf_event_attr.type` of [`SoftwareEvent`].
 pub const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
-const PERF_TYPE_BREAKPOINT: u32 = 5;
-/// `HW_BREAKPOINT_X` (linux/hw_breakpoint.h).
-const ON_EXECUTION: u32 = 4;
 const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const PERF_FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
@@ -128,17 +123,6 @@ impl Attr {
             PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         let [config, config1, config2] = config;
         Attr { kind: number, size: 112, config, config1, config2, read_format, ..Attr::default() }
-    }
-
-    /// How often the program executes the instruction at an address, and the time with it ([`super::Event::read_timed`]). A
-    /// debug register of the core compares it: so no PMU is needed, and the program's code stays as it is. Each execution costs
-    /// an exception.
-    #[must_use]
-    pub fn executions(at: RemoteAddr) -> Attr {
-        let attr = Attr { breakpoint_type: ON_EXECUTION, ..Attr::default() };
-        // The address and the length; the kernel wants that of a `long` (arch/x86/kernel/hw_breakpoint.c).
-        let attr = attr.of_event(PERF_TYPE_BREAKPOINT, [0, at.0, size_of::<u64>() as u64]);
-        attr.flags(&[Flag::ExcludeKernel, Flag::ExcludeHv])
     }
 
     /// The number of its PMU.

@@ -7,7 +7,6 @@
 
 mod attr;
 mod event;
-mod probe;
 mod ring;
 
 pub use attr::{Attr, Flag, PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE, SampleField, SoftwareEvent};
@@ -15,7 +14,6 @@ pub use event::{
     Counting, Event, FakeOpen, GroupCounts, OpenTarget, fake_open, fake_switched, open,
     open_counting_lost, open_in_group,
 };
-pub use probe::open_probe;
 pub use ring::Ring;
 
 use crate::arch::FIRST_ARGUMENT;

@@ -39,11 +39,13 @@ mod side_exit;
 mod summary;
 mod timed;
 mod writer;
+mod written;
 
 pub use common::common_code;
 pub use layout_text::{LayoutError, MOST_WORDS};
 pub use parts::Parts;
 pub use saved::Saved;
+pub use written::WrittenWord;
 
 /// The purpose of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -130,6 +132,8 @@ pub struct Translation {
     pub states: States,
     /// The layout of its records.
     pub record: RecordLayout,
+    /// `Trace`: words to which it stores.
+    pub written: Vec<WrittenWord>,
 }
 
 /// A way out of a block to a known native address.

@@ -5,6 +5,7 @@
 
 use iced_x86::EncodingKind;
 
+use super::written::{WrittenWord, written};
 use super::{Iterations, RecordLayout, RecordedValue};
 use crate::block::Block;
 use crate::instruction::{Flow, Instruction};
@@ -54,6 +55,8 @@ pub(super) struct Plan {
     pub(super) back: Option<BackEdge>,
     /// `Timed`: the instruction whose load is timed.
     pub(super) timed: Option<usize>,
+    /// `Trace`: words to which the block stores.
+    pub(super) written: Vec<WrittenWord>,
 }
 
 impl Plan {
@@ -117,6 +120,7 @@ pub(super) fn trace(block: &Block, reserved: Gpr) -> Plan {
         // others.
         plan.stores.iter_mut().for_each(|store| store.at = 0);
     }
+    plan.written = written(block, &roots, &plan.layout);
     plan
 }
 

@@ -134,6 +134,7 @@ impl<'a> Writer<'a> {
             constants,
             states,
             record: plan.layout,
+            written: plan.written,
         })
     }
 
