@@ -12,7 +12,7 @@
 //! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of unsampled parameters
 //!   between their [`Bounds`].
 //! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
-//! * `groups`: ratios of groups that are more or less alike.
+//! * `correction`: a ratio that is known beforehand to some part.
 //! * `multiplexed`: counts of counters that took turns.
 //! * `run_length`: how long runs are of which samples met the middle.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
@@ -25,9 +25,9 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod correction;
 mod draws;
 mod estimate;
-pub mod groups;
 pub mod interval;
 mod multiplexed;
 mod normal;
@@ -37,8 +37,8 @@ mod run_length;
 pub mod student;
 
 pub use bounds::Bounds;
+pub use correction::corrected;
 pub use draws::Draws;
 pub use estimate::{Estimate, REPLICATES, poisson_replicates};
-pub use groups::GroupMean;
 pub use multiplexed::scaled_estimate;
 pub use run_length::{RunLength, run_length};

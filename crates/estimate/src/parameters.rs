@@ -51,17 +51,6 @@ pub const PACES_APART: Parameter = Parameter {
                   0.91 to 4.38 G at 0.3 and 0.90 to 4.91 G at 3",
 };
 
-/// How far apart groups are of whose values only a few are known.
-pub const GROUPS_APART: Parameter = Parameter {
-    name: "groups apart",
-    value: 0.3,
-    meaning: "standard deviation, as a logarithm, of how much slower copies run than native code in different groups of windows, before any is known",
-    source: "0 to 1.4 is the range: copies take 1 to 4 times as long as native code (AMD Zen 4, interpreters); counts as much as three groups, so that \
-             windows tell it where there are many",
-    sensitivity: "loads and stores of 20 runs of ten interpreters and packers: 0.15: ends a factor of 4.4 apart, 40 of 40 hold, 0.6: 4.3 and 39; with \
-                  this one 4.3 and 40",
-};
-
 /// Beyond 1, the part of unknowns that stand at an end.
 pub const ENDS: Parameter = Parameter {
     name: "unknowns at their ends",
@@ -137,17 +126,6 @@ pub const SPEED_OFF: Parameter = Parameter {
     sensitivity: "of 52 drawn programs, 226 figures: 94 %, 28 %; none: 93 %, 25 %",
 };
 
-/// Factor of what a native execution costs that is counted.
-pub const DISTURBED: Parameter = Parameter {
-    name: "disturbed code",
-    value: 1.3,
-    meaning: "time that a counted execution takes from the program, over what it takes in code that needs no caches; from 1 to 1.6",
-    source: "1.0 in recursive calls, branches and a stream, 1.1 to 1.4 in chains of loads in 256 KiB to 16 MiB, 1.7 in chains in the first level \
-             (AMD Zen 4, virtual: 8.6 us to 15)",
-    sensitivity: "of 24 drawn programs, seed 20261128: no visible effect; with executions twice their cost apart it is 15 % of a native time \
-                  at most",
-};
-
 /// Cycles by which copies of blocks take longer than native code.
 pub const COPIES: Parameter = Parameter {
     name: "copies of blocks",
@@ -165,7 +143,7 @@ pub const COPIES_APART: Parameter = Parameter {
     value: 0.3,
     meaning: "standard deviation, as a logarithm, of the native share of a program's windows over what \"copies of blocks\" says",
     source: "the same programs: 0.29",
-    sensitivity: "native counts narrow it; without them it is what is known of the speed of code without a pace",
+    sensitivity: "words of memory narrow it; without them it is what is known of the speed of code without a pace",
 };
 
 /// Seconds that the first execution of a block waits for its code.
@@ -262,7 +240,7 @@ pub const SWITCHES: Parameter = Parameter {
 };
 
 /// All of them.
-pub const ALL: [Parameter; 25] = [
+pub const ALL: [Parameter; 23] = [
     COMMON,
     ENDS,
     UNLIKE,
@@ -272,10 +250,8 @@ pub const ALL: [Parameter; 25] = [
     REPLAY_OFF,
     UNRESOLVED,
     SPEED_OFF,
-    GROUPS_APART,
     ONE_VARIANCE,
     PACES_APART,
-    DISTURBED,
     COPIES,
     COPIES_APART,
     COLD_BLOCK,

@@ -194,10 +194,6 @@ pub struct OwnCost {
     /// each burst. `None` if it was not deducted: in recordings before version 6, and where there were few bursts.
     #[serde(default)]
     pub burst_toll_ns: Option<u64>,
-    /// Time that a thread needs for one counted execution of an instruction ([`NativeCount`](crate::NativeCount)), in code that has
-    /// all it needs in registers: a median. `None` if none was counted, and before version 14.
-    #[serde(default)]
-    pub execution_ns: Option<u64>,
     /// Bytes of the tracer that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,

@@ -49,6 +49,7 @@ mod unseen;
 mod verdict;
 mod waits;
 mod windows;
+mod words;
 mod work;
 mod zeroed;
 

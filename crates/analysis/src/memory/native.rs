@@ -13,8 +13,8 @@
 //! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
 //! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
 //! Where allocations tell how long windows took natively, they narrow it for all of them (`allocation_clock`).
-//! Copies of blocks take longer than native code: what of a window's time is native is known beforehand to some part, and native counts
-//! tell it (`copies`). A window in which many blocks ran is followed at once by another one, which counts in its place: in the first the
+//! Copies of blocks take longer than native code: what of a window's time is native is known beforehand to some part, and words of
+//! the program's memory that rise tell it (`copies`). A window in which many blocks ran is followed at once by another one, which counts in its place: in the first the
 //! copies were cold.
 //! Such a rest in several regions is divided in proportion to its instructions in each, times the mean time of an instruction there,
 //! which samples of the whole run show.
@@ -237,6 +237,17 @@ pub(crate) fn native_parts(
     parts
 }
 
+/// The part of all samples' time that is outside of the kernel.
+fn own(profile: &Profile<'_>) -> f64 {
+    let (mut own, mut all) = (0.0, 0.0);
+    for cell in profile.stack_cells() {
+        let amount = cell.weight.amount() as f64;
+        own += if cell.kernel { 0.0 } else { amount };
+        all += amount;
+    }
+    if own > 0.0 { own / all } else { 1.0 }
+}
+
 /// Speeds of bursts.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
@@ -271,13 +282,13 @@ impl Speeds {
         pairs.retain(|(_, pair)| {
             pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
-        let windows = pairs.iter().map(|(_, pair)| (pair.place, pair.time, &pair.windows));
-        let shares = native_shares(&windows.collect::<Vec<_>>(), cycle(recording));
+        let windows = pairs.iter().map(|(_, pair)| &pair.window);
+        let shares = native_shares(&windows.collect::<Vec<_>>(), cycle(recording), own(profile));
         pairs.iter_mut().zip(shares).for_each(|((_, pair), share)| pair.share = share);
         let clock = AllocationClock::new(profile, code, places);
         let standing = clock.and_then(|clock| {
             let counted = |(_, pair): &(_, Pair)| {
-                let allocations = clock.count(pair.pid, &pair.windows.full.0)?;
+                let allocations = clock.count(pair.pid, &pair.window.counts)?;
                 Some((allocations, pair.between(pair.counted.1)))
             };
             clock.standing(&pairs.iter().filter_map(counted).collect::<Vec<_>>())

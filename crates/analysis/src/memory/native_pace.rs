@@ -15,10 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use estimate::interval::Z_95;
 use estimate::parameters::{PACES_APART, SPEED_OFF};
 use estimate::ratios::{Term, off};
-use estimate::{Bounds, Draws, REPLICATES};
+use estimate::{Bounds, Draws};
 
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::native::Speed;
@@ -127,16 +126,12 @@ fn each(
     let mut seconds = Bounds::exactly(0.0);
     let mut observed: Vec<(f64, BTreeMap<CodeRegion, f64>)> = Vec::new();
     let mut found: BTreeMap<CodeRegion, Each> = BTreeMap::new();
-    // Seconds by which those of a group of windows are off, apart from others.
-    let mut apart: BTreeMap<usize, f64> = BTreeMap::new();
     for windows in in_order.chunks(batch) {
         let (mut native, mut counts) = (0.0, BTreeMap::new());
         for (pair, weight, time) in windows {
-            let (time, off) = pair.common_part(*time);
             let time = time.times(*weight);
             seconds = seconds.plus(time);
             native += time.best;
-            *apart.entry(pair.share.group).or_default() += time.best * off;
             for (place, count) in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
                 *counts.entry(*place).or_default() += weight * count;
                 let none = || Each { windows: 0, count: 0.0, seconds: Bounds::exactly(0.0) };
@@ -164,16 +159,8 @@ fn each(
         observed.iter().enumerate().map(term).collect()
     };
     let off = off(&found.iter().map(terms).collect::<Vec<_>>(), SEED);
-    let mut draws = Draws::new(SEED | 1);
-    let mut of_groups = vec![0.0; REPLICATES];
-    for half in apart.values() {
-        let deviation = half / seconds.best / Z_95;
-        of_groups.iter_mut().zip(draws.normal()).for_each(|(sum, z)| *sum += z * deviation);
-    }
     let of = |((place, each), off): ((CodeRegion, Each), Option<Vec<f64>>)| {
-        let mut off = off?;
-        off.iter_mut().zip(&of_groups).for_each(|(sum, group)| *sum += group);
-        (each.seconds.low > 0.0).then_some((place, each, off))
+        (each.seconds.low > 0.0).then_some((place, each, off?))
     };
     found.into_iter().zip(off).filter_map(of).collect()
 }

@@ -5,20 +5,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId, CodeAddress, FileOffset, Nanos, Pid, Tid};
+use base::{BlockId, BurstId, Nanos, Pid, Tid};
 use estimate::Bounds;
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::copies::{NativeShare, Natively, Windows};
+use super::copies::{NativeShare, Window};
 use super::core_time::{branch_miss, quickest};
 use super::native::{COLD, Speed, Work, running, taken_off, tells_rates, toll};
-use crate::traced::{CountedBlock, TracedCode, pieces_by_burst};
+use super::words::Words;
+use crate::traced::{TracedCode, pieces_by_burst};
 
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
-/// Up to this version, native counts came behind the sparse window that followed at once.
-const BEHIND_SPARSE: u32 = 17;
 
 /// A window and the burst before it, or sums of many.
 #[derive(Debug)]
@@ -36,8 +35,8 @@ pub(super) struct Pair {
     /// Seconds that its instructions take at least.
     pub(super) least: f64,
     pub(super) pid: Pid,
-    /// It, and what came behind it.
-    pub(super) windows: Windows,
+    /// What it tells of its native share.
+    pub(super) window: Window,
     /// What of its time is native.
     pub(super) share: NativeShare,
     /// Its instructions by region.
@@ -71,33 +70,19 @@ impl Slowest {
     }
 }
 
-/// What was counted natively behind windows.
-fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, Natively> {
-    let cost = recording.run.own_cost.execution_ns.map_or(0.0, |cost| Nanos(cost).seconds());
-    let mut running: HashMap<(BlockId, Option<u32>), Vec<BlockId>> = HashMap::new();
-    let mut counts = HashMap::new();
-    for count in &recording.native_counts {
-        let blocks = running.entry((count.block, count.offset)).or_insert_with(|| {
-            let at = code.counted.get(&count.block).and_then(|block| block.start);
-            let within = u64::from(count.offset.unwrap_or(0));
-            let at = at.and_then(|at| {
-                let offset = FileOffset(at.offset.0.checked_add(within)?);
-                Some(CodeAddress { offset, ..at })
-            });
-            let runs = |block: &CountedBlock| {
-                let ((at, start), behind) = at.zip(block.start).zip(block.behind)?;
-                let is_there = at.module == start.module;
-                (is_there && (start.offset..behind.offset).contains(&at.offset)).then_some(())
-            };
-            let blocks = code.counted.iter().filter(|(_, block)| runs(block).is_some());
-            let mut blocks: Vec<BlockId> = blocks.map(|(id, _)| *id).collect();
-            blocks.sort_unstable();
-            blocks
-        });
-        let native = Natively::new(blocks.clone(), count.executions, count.time.seconds(), cost);
-        counts.insert(count.burst, native);
+/// What words of memory did in windows and behind them.
+fn words(recording: &Recording) -> HashMap<BurstId, Words> {
+    let pids: HashMap<BurstId, Pid> =
+        recording.bursts.iter().map(|burst| (burst.id, burst.pid)).collect();
+    let mut words: HashMap<BurstId, Words> = HashMap::new();
+    for advance in &recording.word_advances {
+        let Some(pid) = pids.get(&advance.burst) else { continue };
+        let words = words.entry(advance.burst).or_default();
+        let by = [advance.inside, advance.natively].map(|by| by.cast_signed() as f64);
+        words.rose.push(((*pid, advance.address), by));
+        words.seconds = advance.cpu_time.seconds();
     }
-    counts
+    words
 }
 
 /// All windows, each with the burst in front of it where that one was looked at: a report that leaves traces out to save time needs
@@ -122,8 +107,7 @@ pub(super) fn pairs<'w>(
         }
         counts
     };
-    let native = native_counts(recording, code);
-    let behind = u32::from(recording.run.schema <= BEHIND_SPARSE);
+    let mut words = words(recording);
     let full: HashMap<BurstId, &Burst> = recording
         .bursts
         .iter()
@@ -176,8 +160,8 @@ pub(super) fn pairs<'w>(
         if !slowest.allows(seconds, instructions, accesses) {
             continue;
         }
-        let native = native.get(&BurstId(window.id.0.wrapping_add(behind))).cloned();
-        let windows = Windows { full: (counted, seconds), native };
+        let words = words.remove(&window.id).unwrap_or_default();
+        let observed = Window { counts: counted, seconds, words };
         let most = by_place.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
         let place = most.map(|(place, _)| *place).or_else(|| work.map(|work| work.place));
         if let Some(place) = place.filter(|_| instructions > 0.0) {
@@ -190,7 +174,7 @@ pub(super) fn pairs<'w>(
                 // A core may take a comparison and the branch behind it as one instruction.
                 least: (instructions - blocks).max(0.0) * quickest,
                 pid: window.pid,
-                windows,
+                window: observed,
                 share: NativeShare::WHOLE,
                 by_place,
             };
@@ -212,19 +196,6 @@ impl Pair {
         let low = (seconds * share.low).max(self.least);
         let high = (passed * share.high).max(low);
         Bounds { best: (seconds * share.best).clamp(low, high), low, high }
-    }
-
-    /// Native seconds, as far as what is not known of them is the same in all windows, and how far they are off besides in windows of the
-    /// same group, as a logarithm.
-    pub(super) fn common_part(&self, native: Bounds) -> (Bounds, f64) {
-        let share = self.share;
-        if native.low <= 0.0 {
-            return (native, 0.0);
-        }
-        let common = (1.0 - share.own.powi(2)).max(0.0).sqrt();
-        let part = |end: f64| native.best * (end / native.best).powf(common);
-        let off = (native.high / native.low).ln() / 2.0 * share.own;
-        (Bounds { low: part(native.low), high: part(native.high), ..native }, off)
     }
 
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
@@ -251,8 +222,8 @@ mod tests {
             passed: 250e-9,
             least,
             pid: Pid(1),
-            windows: Windows::default(),
-            share: NativeShare { best: 0.6, low: 0.2, ..NativeShare::WHOLE },
+            window: Window::default(),
+            share: NativeShare { best: 0.6, low: 0.2, high: 1.0 },
             by_place: BTreeMap::new(),
         };
         let of = |least: f64| pair(least).between(250e-9);

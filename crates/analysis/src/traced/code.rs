@@ -186,8 +186,6 @@ pub(crate) struct CountedBlock {
     pub(crate) accesses: f64,
     /// Where it begins.
     pub(crate) start: Option<CodeAddress>,
-    /// Where native code goes on if it does not branch.
-    pub(crate) behind: Option<CodeAddress>,
 }
 
 fn most_accesses(block: &x86::Block) -> f64 {
@@ -243,13 +241,8 @@ impl TracedCode {
                     instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
                         let instructions = decoded.instructions.len();
                         let start = places.first().copied();
-                        let last = places.last().zip(decoded.instructions.last());
-                        let behind = last.and_then(|(at, one)| {
-                            let offset = at.offset.0.checked_add(one.length() as u64)?;
-                            Some(CodeAddress::new(at.module, FileOffset(offset)))
-                        });
                         let accesses = most_accesses(&decoded);
-                        let counted = CountedBlock { instructions, accesses, start, behind };
+                        let counted = CountedBlock { instructions, accesses, start };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }

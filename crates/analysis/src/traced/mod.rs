@@ -21,5 +21,4 @@ pub(crate) use stream::{
     Damage, Execution, Tool, in_order, pieces_by_burst, stream, traced_bursts,
 };
 
-pub(crate) use code::CountedBlock;
 pub use code::{Site, SiteIndex, SiteName, TracedCode};

@@ -72,7 +72,6 @@ impl Session<'_> {
             consumer_cpu_ns: bursts.map(|cost| cost.consumer.0),
             burst_faults: None,
             burst_toll_ns: bursts.and_then(|cost| cost.stop).map(|cost| cost.0),
-            execution_ns: None,
             burst_resident_bytes: bursts.map(|cost| cost.pages.resident),
             fault_watching_ns: match &self.source {
                 Source::Perf(sampler) => Some(sampler.fault_watching(taken).0),
