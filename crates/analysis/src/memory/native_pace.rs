@@ -104,8 +104,9 @@ impl NativePaces {
     }
 
     fn speed(&self, place: CodeRegion, time: Bounds) -> Speed {
-        let least = 1.0 + SPEED_OFF.value;
-        let (low, high) = (1.0 / time.high / least, least / time.low);
+        // What is off in windows, and how far they tell the speed, have nothing to do with each other.
+        let off = (1.0 + SPEED_OFF.value).ln();
+        let (low, high) = ((-time.high.ln().hypot(off)).exp(), time.low.ln().hypot(off).exp());
         Speed { off: self.number.get(&place).copied(), ..Speed::between(1.0, low, high) }
     }
 
