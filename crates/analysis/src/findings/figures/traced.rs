@@ -72,6 +72,9 @@ pub(super) fn traced(
     let sites = Sites { profile, code, memory, objects, of_objects, by_site, steps };
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
+    if let Ok(bound) = &bound {
+        wait_no_longer(&bound.memory, functions.iter_mut().chain([&mut whole]));
+    }
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
     sites.add_uses(&mut functions);
     sites.take_off_reread(functions.iter_mut().chain([&mut whole]));
@@ -93,6 +96,19 @@ pub(super) fn traced(
         ceiling: ceiling(profile, memory),
         past_caches: memory.past_caches(),
     })
+}
+
+/// No function waits longer than the whole program, of which clock samples tell more (`memory::bound`). The last one is the whole program.
+fn wait_no_longer<'n>(bound: &Metric, all: impl DoubleEndedIterator<Item = &'n mut Numbered>) {
+    let (mut all, Some(high)) = (all.rev(), bound.high) else { return };
+    let Some(whole) = all.next() else { return };
+    let seconds = whole.figures.time.value.unwrap_or(0.0);
+    for one in all.chain([whole]) {
+        let HotFunction { time, waits, .. } = &mut one.figures;
+        if let Some(time) = time.value.filter(|time| *time > 0.0) {
+            *waits = waits.clone().map(|share| share.min(high * seconds / time));
+        }
+    }
 }
 
 /// An analysis that takes no bursts says so.
