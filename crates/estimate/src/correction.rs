@@ -8,7 +8,8 @@
 
 use crate::student::quantile_95;
 
-/// What is known beforehand comes from so many programs more than one; so many degrees of freedom the scatter of pairs has more than its own.
+/// Degrees of freedom of what is known beforehand: few, for it was measured on one kind of processor. The scatter of pairs has as many more than its
+/// own.
 const BEFORE: f64 = 3.0;
 const FEWEST: usize = 3;
 

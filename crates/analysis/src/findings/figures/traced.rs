@@ -73,7 +73,8 @@ pub(super) fn traced(
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
     if let Ok(bound) = &bound {
-        wait_no_longer(&bound.memory, functions.iter_mut().chain([&mut whole]));
+        let seconds = whole.figures.time.value.unwrap_or(0.0);
+        wait_no_longer(&bound.memory, seconds, functions.iter_mut().chain([&mut whole]));
     }
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
     sites.add_uses(&mut functions);
@@ -98,12 +99,10 @@ pub(super) fn traced(
     })
 }
 
-/// No function waits longer than the whole program, of which clock samples tell more (`memory::bound`). The last one is the whole program.
-fn wait_no_longer<'n>(bound: &Metric, all: impl DoubleEndedIterator<Item = &'n mut Numbered>) {
-    let (mut all, Some(high)) = (all.rev(), bound.high) else { return };
-    let Some(whole) = all.next() else { return };
-    let seconds = whole.figures.time.value.unwrap_or(0.0);
-    for one in all.chain([whole]) {
+/// No function waits longer than the whole program of so many seconds, of which clock samples tell more (`memory::bound`).
+fn wait_no_longer<'n>(bound: &Metric, seconds: f64, all: impl Iterator<Item = &'n mut Numbered>) {
+    let Some(high) = bound.high else { return };
+    for one in all {
         let HotFunction { time, waits, .. } = &mut one.figures;
         if let Some(time) = time.value.filter(|time| *time > 0.0) {
             *waits = waits.clone().map(|share| share.min(high * seconds / time));
