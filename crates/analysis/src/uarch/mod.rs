@@ -43,6 +43,9 @@ const FIXED: [&str; 3] =
 /// Must lead the group of those that begin with [`SLOT_PARTS`] (arch/x86/events/intel/core.c, "topdown").
 const SLOTS: &str = "topdown.slots:perf_metrics";
 const SLOT_PARTS: &str = "perf_metrics.";
+/// Why a recording has no tree at all.
+const NOT_COUNTED: &str = "the events of the top-down tree were not counted: `fathom collect uarch-exploration` counts \
+                           them where the cores have a PMU";
 /// Replicates that must agree.
 const SURE: f64 = 0.975;
 
@@ -179,6 +182,9 @@ pub fn tree(recording: &Recording) -> Result<Tree, String> {
 /// # Errors
 /// Says why there is none.
 pub fn trees(recording: &Recording) -> Result<Vec<Tree>, String> {
+    if recording.counted_events.is_empty() {
+        return Err(NOT_COUNTED.to_owned());
+    }
     let tables = Table::all_of(&recording.run.host)?;
     let (trees, missing): (Vec<_>, Vec<_>) =
         tables.iter().map(|table| tree_of(table, recording)).partition(Result::is_ok);
@@ -194,9 +200,7 @@ fn tree_of(table: &Table, recording: &Recording) -> Result<Tree, String> {
     let has =
         |name: &str| counts.contains_key(name) || counts.contains_key(&name.replace('.', "_"));
     if !table.events.iter().any(|(name, _)| has(name)) {
-        return Err("the events of the top-down tree were not counted: `fathom collect uarch-exploration` counts them \
-                    where the cores have a PMU"
-            .to_owned());
+        return Err(NOT_COUNTED.to_owned());
     }
     let readings = recording.event_counts.len() as u64;
     let known = FormulaValues { table, constants: constants(recording), counts };

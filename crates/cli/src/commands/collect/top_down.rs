@@ -26,20 +26,14 @@ const NO_PMU: &str = "this machine has no PMU for its cores, so its events could
 pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     let note = |text: String| NoteSubject::TopDown.note(text);
     let pmus = calibrate::counters().pmus;
-    let wanted = match analysis::uarch::groups(host) {
-        Ok(wanted) => wanted,
-        Err(why) => {
-            let accesses = accesses(&pmus, notes);
-            let besides = if accesses.is_empty() { "" } else { ", and sampled accesses," };
-            notes.push(note(format!("{why}; only time and stacks{besides} were recorded")));
-            return Some(accesses).filter(|group| !group.is_empty()).into_iter().collect();
-        }
-    };
-    let has = |event: &EventToCount| pmu_of(event, &pmus).is_some();
-    if !wanted.iter().flatten().any(has) {
+    if !pmus.iter().any(|pmu| pmu.kind == PmuKind::Core) {
         notes.push(note(NO_PMU.to_owned()));
         return Vec::new();
     }
+    let wanted = analysis::uarch::groups(host).unwrap_or_else(|why| {
+        notes.push(note(format!("{why}; cycles, instructions, time and stacks were recorded")));
+        Vec::new()
+    });
     let mut without = Vec::new();
     let mut find = |name: &str, event: &str| {
         let found = choice(name, event, &pmus);
