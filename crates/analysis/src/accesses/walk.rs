@@ -24,7 +24,7 @@ const UNFETCHED: u64 = 4 * x86::LINE_BYTES as u64;
 
 /// What one burst contributed to a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     pub(super) accesses: u64,
     /// Number of all accesses in the burst.
     pub(super) of: u64,
@@ -49,11 +49,12 @@ pub(crate) struct RowSums {
     pub(super) led: u64,
     /// How often at least is known, not how often at most.
     pub(super) at_least: bool,
+    /// Of each burst; those of a burst at hand have none yet.
     pub(super) bursts: Vec<Share>,
 }
 
 impl RowSums {
-    /// Adds what another part of the row did, or the row later.
+    /// Adds what another part of the row did, or the row later, without its bursts.
     fn merge(&mut self, later: &RowSums) {
         self.accesses = self.accesses.saturating_add(later.accesses);
         self.bytes = self.bytes.saturating_add(later.bytes);
@@ -63,7 +64,6 @@ impl RowSums {
         self.chased = self.chased.saturating_add(later.chased);
         self.led = self.led.saturating_add(later.led);
         self.at_least |= later.at_least;
-        self.bursts.extend_from_slice(&later.bursts);
     }
 
     /// Size of the accesses so far, bytes; 0: there was none.
@@ -120,20 +120,25 @@ pub(crate) fn add_burst(all: &mut Vec<Walked>, of_burst: Vec<OfBurst>) {
 
 impl Walked {
     /// Adds what a later burst had in all, and what its rows did.
-    fn add(&mut self, accesses: u64, rows: Vec<(usize, RowSums)>) {
+    fn add(&mut self, accesses: u64, rows: Vec<RowOfBurst>) {
         self.totals.push(accesses);
         self.accesses = self.accesses.saturating_add(accesses);
-        for (number, sums) in rows {
+        for (number, sums, share) in rows {
             if number >= self.rows.len() {
                 self.rows.resize_with(number + 1, RowSums::default);
             }
-            self.rows[number].merge(&sums);
+            let row = &mut self.rows[number];
+            row.merge(&sums);
+            row.bursts.push(share);
         }
     }
 }
 
 /// All accesses of a burst, and what rows did in each way.
-pub(crate) type OfBurst = (u64, Vec<Vec<(usize, RowSums)>>);
+pub(crate) type OfBurst = (u64, Vec<Vec<RowOfBurst>>);
+
+/// What a row did in a burst: its number, without the burst's share, and that.
+pub(crate) type RowOfBurst = (usize, RowSums, Share);
 
 /// What is touched is kept by unit, once for all ways: most of the work is there. A row of the burst is the sum of its units.
 pub(crate) struct Walker<'a> {
@@ -229,8 +234,7 @@ impl Tool for Walker<'_> {
                 row.iter().for_each(|unit| sums.merge(&units[*unit].sums));
                 let partial = row.iter().any(|unit| units[*unit].partial);
                 let share = share(sums.accesses, of, extent_of(row), partial);
-                sums.bursts.push(share);
-                (number, sums)
+                (number, sums, share)
             });
             finished.collect()
         });

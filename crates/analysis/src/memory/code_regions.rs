@@ -41,10 +41,28 @@ pub(crate) struct PacedLoop {
     pub(crate) relative: f64,
 }
 
+/// Whose code a site is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Belonging {
+    /// Its region's own.
+    Own,
+    /// That of the loop which called its region ([`CodeRegions::is_shared`]).
+    Caller,
+    /// That of what ran before ([`CodeRegions::is_passed`]).
+    Before,
+}
+
+/// The region of a site. Every access of a replay asks for both.
+#[derive(Clone, Copy, Debug)]
+struct SiteRegion {
+    place: CodeRegion,
+    belonging: Belonging,
+}
+
 /// The regions of sites and stacks.
 #[derive(Debug, Default)]
 pub(crate) struct CodeRegions {
-    of_site: Vec<CodeRegion>,
+    of_site: Vec<SiteRegion>,
     /// Of blocks whose executions were counted.
     of_counted: HashMap<BlockId, CodeRegion>,
     of_node: Vec<CodeRegion>,
@@ -91,7 +109,8 @@ impl CodeRegions {
             let own = Some(function(site)).filter(|own| sampled.contains(own));
             place(around(site.instruction), own.unwrap_or_else(|| function(first)))
         });
-        let of_site = of_site.collect();
+        let of_site =
+            of_site.map(|place| SiteRegion { place, belonging: Belonging::Own }).collect();
         let of_counted = code.counted.iter().filter_map(|(block, counted)| {
             let start = counted.start?;
             Some((*block, place(around(start), profile.stacks.compiled_at(start))))
@@ -122,9 +141,17 @@ impl CodeRegions {
             time.1 += amount;
         }
         // Without samples every function is one that they might have.
-        let functions = places.of_site.iter().filter(|_| !times.is_empty());
+        let functions = places.of_site.iter().map(|site| &site.place);
+        let functions = functions.filter(|_| !times.is_empty());
         let functions = functions.filter(|place| matches!(place, CodeRegion::Function(_)));
         places.passed = functions.filter(|place| !times.contains_key(place)).copied().collect();
+        for site in &mut places.of_site {
+            site.belonging = match site.place {
+                place if places.passed.contains(&place) => Belonging::Before,
+                place if places.shared.contains(&place) => Belonging::Caller,
+                _ => Belonging::Own,
+            };
+        }
         let in_bursts = loops.in_bursts().iter();
         places.iterations = in_bursts
             .map(|((burst, at), count)| ((*burst, CodeRegion::Loop(*at as u32)), *count))
@@ -150,7 +177,13 @@ impl CodeRegions {
 
     /// Of an access.
     pub(crate) fn of_site(&self, site: SiteIndex) -> Option<CodeRegion> {
-        self.of_site.get(site.index()).copied()
+        Some(self.of_site.get(site.index())?.place)
+    }
+
+    /// The same, and whose code it is.
+    pub(super) fn belonging(&self, site: SiteIndex) -> Option<(CodeRegion, Belonging)> {
+        let SiteRegion { place, belonging } = *self.of_site.get(site.index())?;
+        Some((place, belonging))
     }
 
     /// Whether there is any function that belongs to what calls it.

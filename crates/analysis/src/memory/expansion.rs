@@ -237,7 +237,12 @@ impl Expansion {
         let some = quantity.0.iter().enumerate().filter(|(_, amount)| amount.high != 0.0);
         self.summed(some.map(|(observation, amount)| {
             let unknown = &self.chances.unknown[self.chances.place[observation]];
-            (observation, amount.best, move |at: usize| amount.at(unknown[at]))
+            let is_known = amount.low == amount.best && amount.high == amount.best;
+            let amounts = match is_known {
+                true => Amounts::Known(amount.best),
+                false => Amounts::Within(*amount, unknown),
+            };
+            (observation, amount.best, amounts)
         }))
     }
 
@@ -245,31 +250,28 @@ impl Expansion {
     pub(crate) fn time(&self, seconds: &Quantity) -> Estimate {
         let some = seconds.0.iter().enumerate().filter(|(_, seconds)| seconds.best > 0.0);
         self.summed(some.map(|(observation, seconds)| {
-            let at = move |at| seconds.best * self.chances.time(observation, at);
-            (observation, seconds.best, at)
+            let amounts = match self.chances.time[observation].as_slice() {
+                [] => Amounts::Known(seconds.best),
+                longer => Amounts::Times(seconds.best, longer),
+            };
+            (observation, seconds.best, amounts)
         }))
     }
 
     /// The total of amounts that are drawn already.
     pub(super) fn drawn(&self, amounts: &[Estimate]) -> Estimate {
         let all = amounts.iter().enumerate();
-        self.summed(all.map(|(observation, one)| {
-            (observation, one.point(), move |at: usize| one.replicate(at))
-        }))
+        self.summed(all.map(|(observation, one)| (observation, one.point(), Amounts::Drawn(one))))
     }
 
-    /// The same of amounts of looks: the best one, and that in each replicate.
-    fn summed<A: Fn(usize) -> f64>(
-        &self,
-        amounts: impl Iterator<Item = (usize, f64, A)>,
-    ) -> Estimate {
+    /// The same of amounts of looks: the best one, and those in the replicates.
+    fn summed<'a>(&self, amounts: impl Iterator<Item = (usize, f64, Amounts<'a>)>) -> Estimate {
         let (mut point, mut replicates) = (0.0, Vec::new());
-        for (observation, best, amount) in amounts {
+        for (observation, best, amounts) in amounts {
             let Some(factor) = &self.factors[observation] else { continue };
             replicates.resize(REPLICATES, 0.0);
             point += factor.point * best;
-            let parts = replicates.iter_mut().zip(&factor.replicates).enumerate();
-            parts.for_each(|(at, (sum, factor))| *sum += factor * amount(at));
+            amounts.add(&mut replicates, &factor.replicates);
         }
         if replicates.is_empty() {
             return Estimate::exactly(0.0);
@@ -346,6 +348,46 @@ impl Expansion {
         let interval = estimate.interval();
         let metric = Metric::with_interval(evidence, estimate.point(), unit, interval, self.bursts);
         Metric { high: metric.high.filter(|high| high.is_finite()), ..metric }
+    }
+}
+
+/// What one observation has in each replicate. A report sums millions of these: each kind has a loop without branches.
+enum Amounts<'a> {
+    /// The same in all.
+    Known(f64),
+    /// So much, times this in each.
+    Times(f64, &'a [f64]),
+    /// Between bounds, at this position of the unknown ([`Bounds::at`]).
+    Within(Bounds, &'a [f64]),
+    /// Drawn already.
+    Drawn(&'a Estimate),
+}
+
+impl Amounts<'_> {
+    /// Adds them, each times its factor.
+    fn add(&self, sums: &mut [f64], factors: &[f64]) {
+        let parts = sums.iter_mut().zip(factors);
+        match *self {
+            Amounts::Known(best) => parts.for_each(|(sum, factor)| *sum += factor * best),
+            Amounts::Times(best, times) => {
+                parts.zip(times).for_each(|((sum, factor), one)| *sum += factor * (best * one));
+            }
+            Amounts::Within(Bounds { best, low, high }, unknown)
+                if low.is_finite() && high.is_finite() =>
+            {
+                let (below, above) = (low - best, high - best);
+                parts.zip(unknown).for_each(|((sum, factor), at)| {
+                    *sum += factor * (best + above * at.max(0.0) + below * (-at).max(0.0));
+                });
+            }
+            Amounts::Within(bounds, unknown) => {
+                parts.zip(unknown).for_each(|((sum, factor), at)| *sum += factor * bounds.at(*at));
+            }
+            Amounts::Drawn(one) => {
+                let parts = parts.enumerate();
+                parts.for_each(|(at, (sum, factor))| *sum += factor * one.replicate(at));
+            }
+        }
     }
 }
 

@@ -312,10 +312,11 @@ impl Memory<'_> {
         let mut of_site = [none(), none(), none()];
         let weigh = |(site, bursts_of): (SiteIndex, Vec<SiteInBurst>)| {
             let [weights, walks, serial] = &mut of_site;
+            let of_one = self.model.walks(site);
             for SiteInBurst { number, accesses, weight, part } in &bursts_of {
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
                 weights.add(*number, Bounds::exactly(weight.best * part));
-                walks.add(*number, self.model.walks(site).times(*accesses));
+                walks.add(*number, of_one.times(*accesses));
                 serial.add(*number, *weight);
             }
             let count: f64 = bursts_of.iter().map(|of| of.accesses).sum();

@@ -8,7 +8,7 @@
 //! If the last level's sets filled up in bursts, their depths decide (`by_sets`); if bursts were too short for that, the times
 //! between touches (`by_times`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use base::IndexMap;
 use cachesim::LevelTally;
@@ -36,15 +36,34 @@ struct Chances {
     l1: Survival,
     l2: Survival,
     llc: Survival,
-    stlb: Survival,
     times: Survival,
     outcomes: SiteOutcomes,
+    /// That an access needs a page walk: it is asked for each burst.
+    walks: Bounds,
+}
+
+impl Chances {
+    fn of(outcomes: &SiteOutcomes, levels: &[Level; 3]) -> Chances {
+        let stlb = Survival::of(&outcomes.stlb, STLB_WAYS as usize);
+        let executed = (outcomes.loads + outcomes.stores).max(1) as f64;
+        let known = outcomes.stlb.absent.misses as f64;
+        let open = Bounds { best: 0.5, low: 0.0, high: 1.0 };
+        let missed = |open| (known + missed_among(&outcomes.stlb, &stlb, open)) / executed;
+        Chances {
+            l1: Survival::of(&outcomes.l1, levels[0].ways),
+            l2: Survival::of(&outcomes.l2, levels[1].ways),
+            llc: Survival::of(&outcomes.llc, levels[2].ways),
+            walks: open.each(missed),
+            times: Survival::of(&outcomes.times, BINS),
+            outcomes: outcomes.clone(),
+        }
+    }
 }
 
 /// Chances of all sites, and the data of all places.
 pub(crate) struct Model {
-    sites: BTreeMap<SiteIndex, Chances>,
-    extents: HashMap<CodeRegion, Option<Extent>>,
+    sites: IndexMap<SiteIndex, Chances>,
+    extents: IndexMap<CodeRegion, Option<Extent>>,
     levels: [Level; 3],
     /// What is asked again and again of a site in a place.
     answers: IndexMap<(CodeRegion, SiteIndex), HitLevels>,
@@ -62,16 +81,10 @@ pub(crate) struct HitLevels {
 impl Model {
     /// From the pooled outcomes of all bursts.
     pub(crate) fn new(passed: &Passed, levels: [Level; 3]) -> Model {
-        let chances = |outcomes: &SiteOutcomes| Chances {
-            l1: Survival::of(&outcomes.l1, levels[0].ways),
-            l2: Survival::of(&outcomes.l2, levels[1].ways),
-            llc: Survival::of(&outcomes.llc, levels[2].ways),
-            stlb: Survival::of(&outcomes.stlb, STLB_WAYS as usize),
-            times: Survival::of(&outcomes.times, BINS),
-            outcomes: outcomes.clone(),
-        };
+        let sites = passed.sites.iter();
+        let sites = sites.map(|(site, one)| (*site, Chances::of(one, &levels)));
         let mut model = Model {
-            sites: passed.sites.iter().map(|(site, one)| (*site, chances(one))).collect(),
+            sites: sites.collect(),
             extents: extents(passed),
             levels,
             answers: IndexMap::default(),
@@ -186,12 +199,7 @@ impl Model {
 
     /// The chance that an access of a site needs a page walk.
     pub(crate) fn walks(&self, site: SiteIndex) -> Bounds {
-        let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
-        let of = &chances.outcomes;
-        let executed = (of.loads + of.stores).max(1) as f64;
-        let known = of.stlb.absent.misses as f64;
-        let open = Bounds { best: 0.5, low: 0.0, high: 1.0 };
-        open.each(|open| (known + missed_among(&of.stlb, &chances.stlb, open)) / executed)
+        self.sites.get(&site).map_or_else(Bounds::default, |chances| chances.walks)
     }
 
     /// Hit levels of the accesses of a site, over all bursts.
@@ -245,8 +253,8 @@ impl Model {
 }
 
 /// The data of each place; of a loop of which bursts saw too little, those of its function.
-fn extents(passed: &Passed) -> HashMap<CodeRegion, Option<Extent>> {
-    let mut extents: HashMap<CodeRegion, Option<Extent>> =
+fn extents(passed: &Passed) -> IndexMap<CodeRegion, Option<Extent>> {
+    let mut extents: IndexMap<CodeRegion, Option<Extent>> =
         passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect();
     let functions: HashMap<CodeRegion, FunctionId> =
         passed.bursts.iter().map(|burst| (burst.place, burst.function)).collect();

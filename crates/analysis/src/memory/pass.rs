@@ -9,14 +9,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, RemoteAddr};
+use base::{BlockId, IndexMap, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
 use estimate::Bounds;
 use facts::Burst;
 use facts::host::is_model;
 
 use super::branches::Branches;
-use super::code_regions::{CodeRegion, CodeRegions};
+use super::code_regions::{Belonging, CodeRegion, CodeRegions};
 use super::core_time::{loops, resolutions};
 use super::footprint::Footprint;
 use super::simulated::Simulated;
@@ -169,7 +169,7 @@ struct Walker<'a> {
     /// The last place in which samples fell.
     before: Option<CodeRegion>,
     /// By site of a function that several loops call, the loop that did last in this burst.
-    called_in: HashMap<SiteIndex, CodeRegion>,
+    called_in: IndexMap<SiteIndex, CodeRegion>,
     /// Accesses of a loop; kept for its memory.
     body: Vec<LoopAccess>,
 }
@@ -328,7 +328,7 @@ impl<'a> Walker<'a> {
             current: 0,
             inside: None,
             before: None,
-            called_in: HashMap::new(),
+            called_in: IndexMap::default(),
             body: Vec::new(),
         }
     }
@@ -344,28 +344,30 @@ impl<'a> Walker<'a> {
 
     /// Where an access is; in a function that several loops call, in the one that did.
     fn place(&self, site: SiteIndex) -> Option<CodeRegion> {
-        let place = self.places.of_site(site)?;
-        if self.places.is_passed(place) {
-            return Some(self.before.unwrap_or(place));
-        }
-        Some(self.inside.filter(|_| self.places.is_shared(place)).unwrap_or(place))
+        let (place, belonging) = self.places.belonging(site)?;
+        let of_other = match belonging {
+            Belonging::Own => None,
+            Belonging::Caller => self.inside,
+            Belonging::Before => self.before,
+        };
+        Some(of_other.unwrap_or(place))
     }
 
     /// Which loop a block was in at its end, and the sites of functions that it called in it.
     fn note_calls(&mut self, block: &TracedBlock) {
         for access in &block.accesses {
-            let Some(place) = self.places.of_site(access.site) else { continue };
-            if self.places.is_passed(place) {
+            let Some((place, belonging)) = self.places.belonging(access.site) else { continue };
+            if belonging == Belonging::Before {
                 self.called_in.extend(self.before.map(|before| (access.site, before)));
                 continue;
             }
             self.before = self.place(access.site);
-            match (self.places.is_shared(place), place) {
-                (true, _) => {
+            match (belonging, place) {
+                (Belonging::Caller, _) => {
                     self.called_in.extend(self.inside.map(|inside| (access.site, inside)));
                 }
-                (false, CodeRegion::Loop(_)) => self.inside = Some(place),
-                (false, CodeRegion::Function(_)) => self.inside = None,
+                (_, CodeRegion::Loop(_)) => self.inside = Some(place),
+                (_, CodeRegion::Function(_)) => self.inside = None,
             }
         }
     }

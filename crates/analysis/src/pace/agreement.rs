@@ -9,12 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{BlockId, BurstId, CodeAddress, IndexMap, Nanos};
-use facts::{Block, BurstEnd, BurstFlavour, Evidence, Metric, Recording, decode_records};
+use facts::{Block, Burst, BurstEnd, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
 
 use super::code::{Code, LoopId};
-use crate::traced::instructions;
+use crate::parallel;
+use crate::traced::{instructions, pieces_by_burst};
 use estimate::interval::{Z_95, ratio_and_half};
 
 /// Fewer bursts have no scatter to speak of.
@@ -131,21 +132,17 @@ impl BurstCounts {
                 Some((block.id, translated((code, telling), block, &mut reader)?))
             })
             .collect();
-        let mut runs: HashMap<BurstId, IndexMap<(BlockId, u32), f64>> = HashMap::new();
-        for records in &recording.records {
-            let counts = runs.entry(records.burst).or_default();
-            // What does not decode is left out; `verify` reports it.
-            let _ = decode_records(&records.bytes, |record| {
-                // The way out is that of the last iteration; those before ran the whole block, which is way 0.
-                *counts.entry((record.block, 0)).or_default() +=
-                    record.iterations.saturating_sub(1) as f64;
-                *counts.entry((record.block, record.way)).or_default() += 1.0;
-            });
-        }
+        let pieces = pieces_by_burst(recording);
+        let bursts: Vec<&Burst> =
+            recording.bursts.iter().filter(|burst| !burst.records_lost).collect();
+        let all = parallel::each(&bursts, |burst| {
+            let pieces = pieces.get(&burst.id).map_or(&[][..], Vec::as_slice);
+            executions(pieces)
+        });
         let mut seen = BurstCounts::default();
-        for burst in recording.bursts.iter().filter(|burst| !burst.records_lost) {
-            let ran = runs.get(&burst.id).into_iter().flatten();
+        for (burst, ran) in bursts.into_iter().zip(&all) {
             let ran: Vec<(&Translated, u32, f64)> = ran
+                .iter()
                 .filter_map(|((block, way), count)| Some((blocks.get(block)?, *way, *count)))
                 .collect();
             let mut passes: BTreeMap<LoopId, f64> = BTreeMap::new();
@@ -241,6 +238,21 @@ impl BurstCounts {
         let half = (half? * middle).hypot(ratio * open);
         Some(Trips { ratio: ratio * middle, half, by: Witness::Bursts, seen: both.len() })
     }
+}
+
+/// How often blocks of a burst were left, by their ways out.
+fn executions(pieces: &[&[u8]]) -> IndexMap<(BlockId, u32), f64> {
+    let mut counts: IndexMap<(BlockId, u32), f64> = IndexMap::default();
+    for piece in pieces {
+        // What does not decode is left out; `verify` reports it.
+        let _ = decode_records(piece, |record| {
+            // The way out is that of the last iteration; those before ran the whole block, which is way 0.
+            *counts.entry((record.block, 0)).or_default() +=
+                record.iterations.saturating_sub(1) as f64;
+            *counts.entry((record.block, record.way)).or_default() += 1.0;
+        });
+    }
+    counts
 }
 
 /// The loops whose iterations an instruction counts.
