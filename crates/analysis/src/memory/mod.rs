@@ -10,7 +10,6 @@
 //!
 //! Each file states its assumptions. One holds for all: the bursts of a region are typical of it.
 
-mod allocation_clock;
 mod arithmetic;
 mod bandwidth;
 mod bins;

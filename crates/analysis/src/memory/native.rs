@@ -12,7 +12,6 @@
 //! In loops with a pace it is iterations / pace. For regions of which fewer than two windows tell: the rest of the burst's time, which
 //! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
 //! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
-//! Where allocations tell how long windows took natively, they narrow it for all of them (`allocation_clock`).
 //! Copies of blocks take longer than native code: what of a window's time is native is known beforehand to some part, and words of
 //! the program's memory that rise tell it (`copies`). A window in which many blocks ran is followed at once by another one, which counts in its place: in the first the
 //! copies were cold.
@@ -40,7 +39,6 @@ use std::collections::HashMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, Recording};
 
-use super::allocation_clock::{AllocationClock, Standing};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::copies::native_shares;
@@ -48,7 +46,7 @@ use super::core_time::{cycle, quickest};
 use super::native_pace::NativePaces;
 use super::path_paces::{PathPace, PathPaces};
 use super::represented::represented;
-use super::windows::{Pair, pairs};
+use super::windows::pairs;
 use super::work::BurstWork;
 use crate::profile::Profile;
 use crate::traced::TracedCode;
@@ -285,28 +283,17 @@ impl Speeds {
         let windows = pairs.iter().map(|(_, pair)| &pair.window);
         let shares = native_shares(&windows.collect::<Vec<_>>(), cycle(recording), own(profile));
         pairs.iter_mut().zip(shares).for_each(|((_, pair), share)| pair.share = share);
-        let clock = AllocationClock::new(profile, code, places);
-        let standing = clock.and_then(|clock| {
-            let counted = |(_, pair): &(_, Pair)| {
-                let allocations = clock.count(pair.pid, &pair.window.counts)?;
-                Some((allocations, pair.between(pair.counted.1)))
-            };
-            clock.standing(&pairs.iter().filter_map(counted).collect::<Vec<_>>())
-        });
-        let native = |pair: &Pair, passed: f64| {
-            standing.unwrap_or(Standing::ANYWHERE).of(&pair.between(passed))
-        };
         let moments: Vec<Nanos> = pairs.iter().map(|(_, pair)| pair.time).collect();
         let weights = represented(profile, &moments);
         let windows = pairs.iter().zip(&weights);
         let windows =
-            windows.map(|((_, pair), weight)| (pair, *weight, native(pair, pair.counted.1)));
+            windows.map(|((_, pair), weight)| (pair, *weight, pair.between(pair.counted.1)));
         let windows: Vec<_> = windows.collect();
         let paces = NativePaces::new(&windows, places, regions, quickest(recording));
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
         for (work, pair) in pairs {
             let slowed = work.filter(|work| is_slowed(work));
-            if let Some((work, speed)) = slowed.zip(pair.speed(native(&pair, pair.passed))) {
+            if let Some((work, speed)) = slowed.zip(pair.speed(pair.between(pair.passed))) {
                 all[usize::from(work.is_untimed)].push(speed.best.ln());
                 own.insert(work.burst, speed);
             }

@@ -1,7 +1,7 @@
 //! Count windows: what each did, and between which bounds its native time lies.
 //!
 //! What for: the pairs of a window and the burst in front of it. What not: what all windows say of a region of the code
-//! (`native`), what copies of blocks take (`copies`), what allocations show (`allocation_clock`).
+//! (`native`), what copies of blocks take (`copies`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +34,6 @@ pub(super) struct Pair {
     pub(super) passed: f64,
     /// Seconds that its instructions take at least.
     pub(super) least: f64,
-    pub(super) pid: Pid,
     /// What it tells of its native share.
     pub(super) window: Window,
     /// What of its time is native.
@@ -173,7 +172,6 @@ pub(super) fn pairs<'w>(
                 passed: seconds.max(window.in_code().seconds() - taken_off),
                 // A core may take a comparison and the branch behind it as one instruction.
                 least: (instructions - blocks).max(0.0) * quickest,
-                pid: window.pid,
                 window: observed,
                 share: NativeShare::WHOLE,
                 by_place,
@@ -221,7 +219,6 @@ mod tests {
             counted: (1000.0, 250e-9),
             passed: 250e-9,
             least,
-            pid: Pid(1),
             window: Window::default(),
             share: NativeShare { best: 0.6, low: 0.2, high: 1.0 },
             by_place: BTreeMap::new(),
