@@ -4,7 +4,7 @@
 //!
 //! Cost: one `statm` per process and round (some microseconds), and the states of up to 16 threads (8 µs each);
 //! `/proc/stat` once a second, because the kernel adds up all interrupts for it. `smaps_rollup` walks the page tables
-//! of a process (50 ns per page): it is read at 0.5 s and then each time the age has doubled, but for at most a
+//! of a process (50 to 240 ns per page): it is read at 0.5 s and then each time the age has doubled, but for at most a
 //! thousandth of the time, and never for a process above 8 GiB.
 
 use std::path::Path;
