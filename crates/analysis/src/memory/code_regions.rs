@@ -193,12 +193,12 @@ impl CodeRegions {
 
     /// Whether this is a function that belongs to the loop that called it.
     pub(super) fn is_shared(&self, place: CodeRegion) -> bool {
-        self.has_shared() && self.shared.contains(&place)
+        self.shared.contains(&place)
     }
 
     /// Whether this is code that belongs to what ran before.
     pub(super) fn is_passed(&self, place: CodeRegion) -> bool {
-        self.has_shared() && self.passed.contains(&place)
+        self.passed.contains(&place)
     }
 
     /// The region of a block whose executions were counted.
